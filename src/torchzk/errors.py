@@ -1,0 +1,69 @@
+"""Every error torchzk raises on purpose, each with the exit code a command ends with.
+
+A class exists where a caller does something different about it. Exit codes are those of the
+command table in README.md; a bug is any other exception.
+"""
+
+from __future__ import annotations
+
+
+class TorchzkError(Exception):
+    """Base of all torchzk errors. `exit_code` is what a command returns."""
+
+    exit_code = 1
+
+
+class LayoutError(TorchzkError, ValueError):
+    """A tensor breaks a contract of shape, dtype or device: a fault of the calling code."""
+
+
+class UnsatisfiedError(TorchzkError):
+    """The assignment does not satisfy the constraint system although its input was accepted.
+
+    Args:
+        circuit: Circuit name, e.g. `window-2KiB`.
+        row: Index of the first failing constraint.
+    """
+
+    def __init__(self, circuit: str, row: int) -> None:
+        super().__init__(f"{circuit}: constraint {row} is not satisfied")
+        self.circuit = circuit
+        self.row = row
+
+
+class ConfigError(TorchzkError):
+    """A config file or command line is missing, malformed, or asks for the impossible."""
+
+    exit_code = 2
+
+
+class InputError(TorchzkError):
+    """A job, a vanilla proof or a randomness file is not what it should be."""
+
+    exit_code = 3
+
+
+class KeyFileError(TorchzkError):
+    """A proving or verifying key is damaged, unsafe, or of another circuit."""
+
+    exit_code = 4
+
+
+class ProofError(TorchzkError):
+    """Proof bytes that do not verify, or that are no proof at all."""
+
+    exit_code = 5
+
+
+class ResourceError(TorchzkError):
+    """There is not enough memory, or no such device."""
+
+    exit_code = 6
+
+
+class Interrupted(TorchzkError):
+    """A signal asked the command to stop. `exit_code` is 128 plus the signal's number."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(f"stopped by signal {signal_number}")
+        self.exit_code = 128 + signal_number
