@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,15 @@ class Timeline:
     """Gets the span's name as it opens, for a progress display."""
     on_advance: Callable[[float], None] = _nothing
     """Gets the fraction done, 0 to 1, of the innermost open span."""
+    lane: str = "host"
+    """Where spans are drawn."""
+
+    def on_lane(self, lane: str) -> Timeline:
+        """The same timeline for spans of another lane."""
+        return replace(self, lane=lane)
 
     @contextmanager
-    def span(self, name: str, lane: str = "host") -> Iterator[None]:
+    def span(self, name: str) -> Iterator[None]:
         """Time the body as one span; closed, and marked as failed, when the body raises."""
         start = time.perf_counter_ns()
         self.on_open(name)
@@ -50,7 +56,7 @@ class Timeline:
             yield
             failed = False
         finally:
-            self.on_close(Span(lane, name, start, time.perf_counter_ns(), failed))
+            self.on_close(Span(self.lane, name, start, time.perf_counter_ns(), failed))
 
     def advance(self, fraction: float) -> None:
         """Report how much of the innermost open span is done, from 0 to 1."""
