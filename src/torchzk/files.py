@@ -1,0 +1,64 @@
+"""Writing files so that nobody ever takes a half-written one for a whole one."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from torchzk.errors import ConfigError, ResourceError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
+    """A binary file that becomes `path` when the body ends, and vanishes when it raises.
+
+    The bytes go to `.NAME.<16 hex digits>.partial` in the same folder, reach the disk, and take
+    the name by one rename. A process killed outright leaves the partial file, which no reader
+    looks for. A symbolic link is written through, not replaced.
+
+    Raises:
+        ConfigError: `path` is a folder or a device, or its folder cannot be written.
+        ResourceError: The disk is full.
+    """
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        raise ConfigError(f"{path}: is not a regular file; name another to write to")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
+    try:
+        with _create(temporary, path) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+        _sync_folder(target.parent)
+    except BaseException as e:
+        # whatever stopped us, an interrupt too: leave nothing behind
+        temporary.unlink(missing_ok=True)
+        if isinstance(e, OSError) and e.errno in _FULL:
+            raise ResourceError(f"{path}: the disk is full") from e
+        raise
+
+
+def _create(temporary: Path, path: Path) -> BinaryIO:
+    try:
+        return temporary.open("xb")
+    except OSError as e:
+        raise ConfigError(f"{path}: cannot write to {path.parent}: {e.strerror}") from e
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename last; file systems that cannot sync a folder say so and are let be."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            os.fsync(handle)
+    finally:
+        os.close(handle)

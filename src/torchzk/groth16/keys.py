@@ -1,0 +1,171 @@
+"""Keys and proofs as data. Names are those of Groth16 (eprint 2016/260) as bellperson has them.
+
+Source: spec/groth16.md sections 4, 5 and 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import torch
+
+from torchzk.errors import KeyFileError, LayoutError, ProofError
+from torchzk.groth16.encoding import (
+    Origin,
+    compressed_size,
+    decode_compressed,
+    encode_compressed,
+)
+from torchzk.ops.layout import check_rows
+from torchzk.params.curves import G1, G2, Curve, Point
+
+QUERIES: Mapping[str, Curve] = {"h": G1, "l": G1, "a": G1, "b_g1": G1, "b_g2": G2}
+"""The queries in the order of a parameter file, and the group each lies in."""
+
+PROOF_BYTES = 192
+
+
+@dataclass(frozen=True)
+class VerifyingKey:
+    """What a verifier needs, and the prover's constants with it."""
+
+    alpha_g1: Point
+    beta_g1: Point
+    beta_g2: Point
+    gamma_g2: Point
+    delta_g1: Point
+    delta_g2: Point
+    ic: tuple[Point, ...]
+    """(beta u_i + alpha v_i + w_i) / gamma of every input, ONE first."""
+
+    @property
+    def n_inputs(self) -> int:
+        """Inputs of the circuit, ONE included."""
+        return len(self.ic)
+
+
+@dataclass(frozen=True)
+class QueryLengths:
+    """Points in each query."""
+
+    h: int
+    l: int  # noqa: E741
+    a: int
+    b_g1: int
+    b_g2: int
+
+    def of(self, name: str) -> int:
+        """The length of the query `name`."""
+        length: int = getattr(self, name)
+        return length
+
+    def __str__(self) -> str:
+        return ", ".join(f"{f.name} {getattr(self, f.name):,}" for f in fields(self))
+
+
+class ProvingKey(Protocol):
+    """The queries of a circuit, wherever they lie."""
+
+    @property
+    def vk(self) -> VerifyingKey: ...
+
+    @property
+    def lengths(self) -> QueryLengths: ...
+
+    def query(self, name: str, start: int, stop: int, device: torch.device | str) -> torch.Tensor:
+        """Points `start` to `stop` of a query: affine rows in Montgomery form, on `device`."""
+        ...
+
+
+@dataclass(frozen=True)
+class MemoryKey:
+    """A proving key held as rows: affine, in Montgomery form, none at infinity."""
+
+    vk: VerifyingKey
+    queries: Mapping[str, torch.Tensor]
+    """The rows of every query of `QUERIES`."""
+
+    def __post_init__(self) -> None:
+        if self.queries.keys() != QUERIES.keys():
+            raise LayoutError(f"a key has {list(QUERIES)}, got {list(self.queries)}")
+        for name, curve in QUERIES.items():
+            check_rows(self.queries[name], curve)
+
+    @property
+    def lengths(self) -> QueryLengths:
+        """Points in each query."""
+        return QueryLengths(**{name: len(rows) for name, rows in self.queries.items()})
+
+    def query(self, name: str, start: int, stop: int, device: torch.device | str) -> torch.Tensor:
+        """As `ProvingKey.query`; a view where the rows already lie on `device`."""
+        check_range(self.lengths, name, start, stop)
+        return self.queries[name][start:stop].to(device)
+
+
+def check_range(lengths: QueryLengths, name: str, start: int, stop: int) -> None:
+    """Raise `LayoutError` unless 0 <= start <= stop <= the query's length."""
+    if not 0 <= start <= stop <= lengths.of(name):
+        raise LayoutError(f"query {name} has {lengths.of(name)} points, asked {start}..{stop}")
+
+
+def check_lengths(
+    key: ProvingKey, expected: QueryLengths, n_inputs: int, circuit_name: str
+) -> None:
+    """Raise `KeyFileError` unless the key fits the circuit of that name.
+
+    Args:
+        expected: Lengths that follow from the circuit (spec/groth16.md section 4).
+        n_inputs: Inputs of the circuit, ONE included.
+    """
+    if key.lengths != expected or key.vk.n_inputs != n_inputs:
+        raise KeyFileError(
+            f"this is the key of another circuit than {circuit_name}: "
+            f"the circuit needs ic {n_inputs:,}, {expected}; "
+            f"the key has ic {key.vk.n_inputs:,}, {key.lengths}"
+        )
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A Groth16 proof: A and C in G1, B in G2."""
+
+    a: Point
+    b: Point
+    c: Point
+
+    def to_bytes(self) -> bytes:
+        """The 192 bytes A || B || C, compressed; raises `ProofError` for a point at infinity."""
+        if None in (self.a, self.b, self.c):
+            raise ProofError("a proof with a point at infinity is no proof")
+        return (
+            encode_compressed(G1, self.a)
+            + encode_compressed(G2, self.b)
+            + encode_compressed(G1, self.c)
+        )
+
+    @classmethod
+    def from_bytes(cls, raw: bytes, name: str = "proof") -> Proof:
+        """Inverse of `to_bytes`; raises `ProofError`, naming point and reason."""
+        if len(raw) != PROOF_BYTES:
+            raise ProofError(f"{name}: a proof has {PROOF_BYTES} bytes, got {len(raw)}")
+        a, b = compressed_size(G1), compressed_size(G1) + compressed_size(G2)
+        return cls(
+            decode_compressed(G1, raw[:a], Origin(ProofError, f"{name}, point A")),
+            decode_compressed(G2, raw[a:b], Origin(ProofError, f"{name}, point B")),
+            decode_compressed(G1, raw[b:], Origin(ProofError, f"{name}, point C")),
+        )
+
+
+def read_proofs(raw: bytes, partitions: int, name: str = "proof") -> list[Proof]:
+    """The proofs of all partitions from their concatenated bytes; raises `ProofError`."""
+    if len(raw) != partitions * PROOF_BYTES:
+        raise ProofError(
+            f"{name}: {partitions} partitions take {partitions * PROOF_BYTES} bytes, got {len(raw)}"
+        )
+    return [Proof.from_bytes(part, f"{name}, partition {i}") for i, part in enumerate(_parts(raw))]
+
+
+def _parts(raw: bytes) -> Iterator[bytes]:
+    return (raw[i : i + PROOF_BYTES] for i in range(0, len(raw), PROOF_BYTES))
