@@ -1,0 +1,51 @@
+"""Which variables each query of a proving key touches. Source: spec/groth16.md section 4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from torchzk.groth16.r1cs import Array, Block, R1cs, SparseRows
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """Bool arrays: the variable has a non-zero coefficient in some row of that matrix.
+
+    A is dense over inputs, which the appended input rows see to; L is dense over aux.
+    """
+
+    a_aux: Array
+    b_inputs: Array
+    b_aux: Array
+
+
+def block_density(block: Block) -> Density:
+    """Density over a block's own variable vector: inputs `[shared + own]`, aux `[shared + own]`."""
+    n = block.input_columns
+    a, b = (_touched(rows, block.n_columns) for rows in (block.a, block.b))
+    return Density(a_aux=a[n:], b_inputs=b[:n], b_aux=b[n:])
+
+
+def density(r1cs: R1cs) -> Density:
+    """Density over all variables in global order: a_aux and b_aux `[n_aux]`, b_inputs `[n_inputs]`."""
+    head, body = block_density(r1cs.prologue), block_density(r1cs.block)
+    return Density(
+        a_aux=_expand(head.a_aux, body.a_aux, r1cs.copies),
+        b_inputs=_expand(head.b_inputs, body.b_inputs, r1cs.copies),
+        b_aux=_expand(head.b_aux, body.b_aux, r1cs.copies),
+    )
+
+
+def _touched(rows: SparseRows, n_columns: int) -> Array:
+    out = np.zeros(n_columns, dtype=np.bool_)
+    out[rows.cols] = True
+    return out
+
+
+def _expand(head: Array, body: Array, copies: int) -> Array:
+    """The prologue's variables, touched by it or by any copy, then each copy's own."""
+    n_shared = head.shape[0]
+    shared = head | body[:n_shared] if copies else head
+    return np.concatenate((shared, np.tile(body[n_shared:], copies)))
