@@ -1,0 +1,246 @@
+"""Strict JSON of untrusted files, and typed reading of it with the place in every error.
+
+Source: RFC 8259, less what it leaves to the reader: a repeated key, NaN, text that is not UTF-8,
+numbers and nesting without bound are all refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import json
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from torchzk.errors import InputError
+
+MAX_BYTES = 1 << 30
+"""The largest file read: several times a full 32 GiB window partition as JSON."""
+
+_SHOWN = 60
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_LONG_NUMBER = re.compile(_STRING + r"|(?P<found>-?\d{1000,})", re.DOTALL)
+_NOT_A_NUMBER = re.compile(_STRING + r"|(?P<found>NaN|-?Infinity)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value inside a JSON document, which knows its place.
+
+    Every reader returns the value in the type asked for or raises `InputError`.
+    """
+
+    value: object
+    place: str | int
+    """Key or index in `parent`; at the root the name of the document."""
+    parent: Node | None = None
+
+    @property
+    def where(self) -> str:
+        """The dotted path from the root, such as `sectors[0].comm_c`; empty at the root."""
+        if self.parent is None:
+            return ""
+        above = self.parent.where
+        if isinstance(self.place, int):
+            return f"{above}[{self.place}]"
+        return f"{above}.{self.place}" if above else self.place
+
+    @property
+    def document(self) -> str:
+        """The name of the document."""
+        return str(self.place) if self.parent is None else self.parent.document
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raise `InputError` for this value."""
+        where = f"{self.where}: " if self.parent else ""
+        raise InputError(f"{self.document}: {where}{problem}")
+
+    def fields(self, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, Node]:
+        """The members of an object that has all `required` keys, perhaps `optional` ones, no others."""
+        if not isinstance(self.value, Mapping):
+            self.fail(f"must be an object, is {show(self.value)}")
+        needed = tuple(required)
+        known = (*needed, *optional)
+        for key in self.value:
+            if key not in known:
+                self.fail(_unknown_key(key, known))
+        for key in needed:
+            if key not in self.value:
+                self.fail(f"the key '{key}' is missing")
+        return {key: Node(value, key, self) for key, value in self.value.items()}
+
+    def items(self, count: int | None = None) -> Iterator[Node]:
+        """The elements of a list, of `count` elements if given."""
+        values = self._list(count)
+        return (Node(value, i, self) for i, value in enumerate(values))
+
+    def integer(self, low: int, high: int) -> int:
+        """An integer in [low, high]."""
+        if type(self.value) is not int:
+            self.fail(f"must be an integer, is {show(self.value)}")
+        if not low <= self.value <= high:
+            self.fail(f"must be in {low}..{high}, is {show(self.value)}")
+        return self.value
+
+    def text(self) -> str:
+        """A string."""
+        if not isinstance(self.value, str):
+            self.fail(f"must be a string, is {show(self.value)}")
+        return self.value
+
+    def hex32(self) -> bytes:
+        """32 bytes written as 64 hex digits."""
+        text = self.text()
+        if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
+            self.fail(f"must be 64 hex digits, is {show(text)}")
+        return bytes.fromhex(text)
+
+    def bytes32(self) -> bytes:
+        """32 bytes written as a list of 32 integers."""
+        values = self._list(32)
+        # a boolean is an integer to `bytes`, not to us
+        if set(map(type, values)) == {int}:
+            try:
+                return bytes(values)
+            except ValueError:
+                pass
+        bad = next(i for i, v in enumerate(values) if type(v) is not int or not 0 <= v <= 255)
+        return Node(values[bad], bad, self).fail(f"must be a byte, is {show(values[bad])}")
+
+    def many_bytes32(self, count: int) -> bytes:
+        """A list of `count` values of 32 bytes, concatenated."""
+        rows = self._list(count)
+        if all(type(row) is list and len(row) == 32 for row in rows):
+            flat = list(itertools.chain.from_iterable(rows))
+            if set(map(type, flat)) == {int}:
+                try:
+                    return bytes(flat)
+                except ValueError:
+                    pass
+        # slowly, to find the place
+        return b"".join(item.bytes32() for item in self.items(count))
+
+    def _list(self, count: int | None) -> list[object]:
+        if not isinstance(self.value, list):
+            self.fail(f"must be a list, is {show(self.value)}")
+        if count is not None and len(self.value) != count:
+            self.fail(f"must have {count} elements, has {len(self.value)}")
+        return self.value
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a regular, non-empty file of at most `MAX_BYTES`.
+
+    Raises:
+        InputError: There is no such file, or it cannot be read.
+    """
+    try:
+        status = path.stat()
+        # opening a pipe would wait for its writer
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError(f"{path}: is not a regular file")
+        if status.st_size > MAX_BYTES:
+            raise InputError(f"{path}: {status.st_size} bytes, the limit is {MAX_BYTES}")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as e:
+        reason = e.strerror if isinstance(e, OSError) else e
+        raise InputError(f"{path}: cannot be read: {reason}") from None
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{path}: more than {MAX_BYTES} bytes")
+    return data
+
+
+def parse_json(data: bytes, document: str) -> Node:
+    """The root of a JSON document.
+
+    Args:
+        data: UTF-8 text.
+        document: What errors call it, a path as a rule.
+
+    Raises:
+        InputError: `data` is not strict JSON; says the line and column where that is known.
+    """
+    if not data.strip():
+        raise InputError(f"{document}: is empty")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as e:
+        raise InputError(f"{document}: is not UTF-8 text: byte {e.start} ({e.reason})") from None
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except _RepeatedKeyError as e:
+        raise InputError(f"{document}: {e}") from None
+    except json.JSONDecodeError as e:
+        at = f"line {e.lineno} column {e.colno}"
+        end = ", where the text ends" if e.pos >= len(text.rstrip()) else ""
+        raise InputError(f"{document}: is not JSON: {e.msg} at {at}{end}") from None
+    except _NotANumberError as e:
+        at = _locate(text, _NOT_A_NUMBER)
+        raise InputError(f"{document}: is not JSON: {e}{at} is no number") from None
+    except RecursionError:
+        raise InputError(f"{document}: is nested too deep") from None
+    except ValueError:
+        # the interpreter refuses to convert more than some thousand digits
+        at = _locate(text, _LONG_NUMBER)
+        raise InputError(f"{document}: a number{at} has too many digits") from None
+    return Node(value, document)
+
+
+def show(value: object) -> str:
+    """A value for an error message, cut to a readable length."""
+    if isinstance(value, Mapping):
+        return f"an object of {len(value)} keys"
+    if isinstance(value, list):
+        return f"a list of {len(value)} elements"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"an integer of {value.bit_length()} bits"
+    # ascii: a lone surrogate cannot be printed
+    text = ascii(value[: _SHOWN + 1] if isinstance(value, str) else value)
+    if len(text) <= _SHOWN:
+        return text
+    size = f" ({len(value)} characters)" if isinstance(value, str) else ""
+    return f"{text[:_SHOWN]}...{size}"
+
+
+class _RepeatedKeyError(ValueError):
+    """Raised inside the parser for an object with the same key twice."""
+
+
+class _NotANumberError(ValueError):
+    """Raised inside the parser for NaN and the infinities."""
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        seen: set[str] = set()
+        key = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
+        raise _RepeatedKeyError(f"an object has the key {show(key)} twice")
+    return members
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _NotANumberError(name)
+
+
+def _locate(text: str, pattern: re.Pattern[str]) -> str:
+    """Line and column of the first match outside strings."""
+    for match in pattern.finditer(text):
+        if match["found"]:
+            start = match.start()
+            line = text.count("\n", 0, start) + 1
+            return f" at line {line} column {start - text.rfind(chr(10), 0, start)}"
+    return ""
+
+
+def _unknown_key(key: object, known: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(key, known, 1) if isinstance(key, str) else []
+    hint = f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(known)}"
+    return f"the key {show(key)} is unknown; {hint}"
