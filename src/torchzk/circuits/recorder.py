@@ -27,6 +27,14 @@ def add_scaled(total: dict[Variable, int], lc: Lc, factor: int = 1) -> None:
         total[variable] = total.get(variable, 0) + factor * coefficient
 
 
+def linear(*terms: tuple[Variable, int]) -> dict[Variable, int]:
+    """The sum of coefficient times variable, equal variables merged."""
+    total: dict[Variable, int] = {}
+    for variable, coefficient in terms:
+        total[variable] = total.get(variable, 0) + coefficient
+    return total
+
+
 @dataclass(frozen=True, eq=False)
 class _Terms:
     """Some rows of one matrix: terms a row, then variable and coefficient id of each term."""

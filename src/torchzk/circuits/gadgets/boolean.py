@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from torchzk.circuits.recorder import ONE, ConstraintSystem, Lc, Variable
+from torchzk.circuits.recorder import ONE, ConstraintSystem, Variable, add_scaled, linear
 
 
 class Bit(NamedTuple):
@@ -54,9 +54,8 @@ def xor(cs: ConstraintSystem, a: Boolean, b: Boolean) -> Boolean:
         return negate(a) if b else a
     x, y = (b, a) if a.negated and not b.negated else (a, b)
     out = cs.alloc()
-    both: dict[Variable, int] = {x.variable: 1}
-    both[y.variable] = both.get(y.variable, 0) + 1
-    cs.enforce({x.variable: 2}, {y.variable: 1}, {**both, out: -1})
+    total = linear((x.variable, 1), (y.variable, 1), (out, -1))
+    cs.enforce({x.variable: 2}, {y.variable: 1}, total)
     return Bit(out, a.negated != b.negated)
 
 
@@ -78,21 +77,19 @@ def enforce_equal(cs: ConstraintSystem, a: Boolean, b: Boolean) -> None:
         if a != b:
             raise ValueError("two constants differ")
         return
-    left, right = (a, b) if isinstance(a, bool) else (b, a)
-    if left is True:
-        difference = {ONE: 1}
-        _subtract(difference, right)
-    elif left is False:
-        difference = lc(right)
+    if a is False:
+        cs.enforce({}, {}, lc(b))
+    elif isinstance(b, bool):
+        cs.enforce({}, {}, difference(b, a) if b else lc(a))
     else:
-        difference = lc(a)
-        _subtract(difference, b)
-    cs.enforce({}, {}, difference)
+        cs.enforce({}, {}, difference(a, b))
 
 
-def _subtract(total: dict[Variable, int], a: Boolean) -> None:
-    for v, k in lc(a, -1).items():
-        total[v] = total.get(v, 0) + k
+def difference(a: Boolean, b: Boolean) -> dict[Variable, int]:
+    """The linear form of a - b."""
+    total = lc(a)
+    add_scaled(total, lc(b), -1)
+    return total
 
 
 def choice(cs: ConstraintSystem, a: Boolean, b: Boolean, c: Boolean) -> Boolean:
@@ -110,11 +107,9 @@ def choice(cs: ConstraintSystem, a: Boolean, b: Boolean, c: Boolean) -> Boolean:
     if b is True:
         return negate(conjunction(cs, negate(a), negate(c)))
     out = cs.alloc()
-    difference = lc(b)
-    _subtract(difference, c)
     rest: dict[Variable, int] = {out: 1}
-    _subtract(rest, c)
-    cs.enforce(difference, lc(a), rest)
+    add_scaled(rest, lc(c), -1)
+    cs.enforce(difference(b, c), lc(a), rest)
     return Bit(out)
 
 
@@ -131,12 +126,8 @@ def majority(cs: ConstraintSystem, a: Boolean, b: Boolean, c: Boolean) -> Boolea
     # the result is numbered before the conjunction it needs
     out = cs.alloc()
     both = conjunction(cs, b, c)
-    twice = lc(both, 2)
-    _subtract(twice, b)
-    _subtract(twice, c)
-    cs.enforce(twice, lc(a), {**_copy(lc(both)), out: -1})
+    excess = lc(both, 2)
+    add_scaled(excess, lc(b), -1)
+    add_scaled(excess, lc(c), -1)
+    cs.enforce(excess, lc(a), {**lc(both), out: -1})
     return Bit(out)
-
-
-def _copy(form: Lc) -> dict[Variable, int]:
-    return dict(form)

@@ -1,0 +1,129 @@
+"""SHA-256 of Booleans, and the hash of numbers with it. Source: spec/gadgets.md sections 4, 5.
+
+A 254-bit digest is the 32 bytes read as a little-endian integer, its two top bits dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import torch
+
+from torchzk.backends import Backend
+from torchzk.circuits.gadgets.boolean import Bit, Boolean
+from torchzk.circuits.gadgets.compression import (
+    BLOCK_BITS,
+    Compression,
+    compress,
+    compress_wires,
+)
+from torchzk.circuits.gadgets.multipack import CAPACITY, pack_bits, pack_bits_wires
+from torchzk.circuits.gadgets.num import bit_wires, to_bits, to_bits_wires
+from torchzk.circuits.gadgets.uint32 import WORD_BITS, constant
+from torchzk.circuits.recorder import ConstraintSystem, Variable
+from torchzk.params.sha256 import IV
+
+_LENGTH_BITS = 64
+_NUMBER_BITS = 256
+
+
+def sha256(cs: ConstraintSystem, message: Sequence[Boolean]) -> list[Boolean]:
+    """The digest of whole bytes, each most significant bit first; the digest's bits likewise."""
+    return _hash(cs, message)[0]
+
+
+def sha256_wires(
+    pattern: tuple[Boolean, ...], message: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The values of `sha256`, for a batch.
+
+    Args:
+        pattern: The message as the circuit sees it: constants, and formal variables for the rest.
+        message: bool `[len(pattern), *batch]`, constants included.
+
+    Returns:
+        The allocated bits in order, bool `[n, *batch]`, and the digest, bool `[256, *batch]`.
+    """
+    padding = torch.tensor(_padding(len(pattern)), device=message.device)
+    padding = padding.view(-1, *[1] * (message.ndim - 1)).expand(-1, *message.shape[1:])
+    blocks = torch.cat((message, padding)).unflatten(0, (-1, 16, WORD_BITS)).to(torch.int64)
+    words = _words(blocks.movedim(2, 0))
+    state = torch.tensor(IV, device=message.device).view(8, *[1] * (message.ndim - 1))
+    state = state.expand(8, *message.shape[1:])
+    wires = []
+    for recorded, block in zip(_chain(pattern), words, strict=True):
+        new, state = compress_wires(recorded, block, state)
+        wires.append(new)
+    digest = torch.stack([state >> WORD_BITS - 1 - i & 1 for i in range(WORD_BITS)], dim=1)
+    return torch.cat(wires), digest.flatten(0, 1).bool()
+
+
+def hash_numbers(cs: ConstraintSystem, numbers: Sequence[Variable]) -> Variable:
+    """The 254-bit hash of numbers, as a node of TreeD has of its children."""
+    bits: list[Boolean] = []
+    for v in numbers:
+        bits += reverse_in_bytes([*to_bits(cs, v), False])
+    return pack_bits(cs, reverse_in_bytes(sha256(cs, bits))[:CAPACITY])
+
+
+def hash_numbers_wires(backend: Backend, numbers: torch.Tensor) -> torch.Tensor:
+    """The values of `hash_numbers`: `[8, k, *batch]` to `[8, n, *batch]`, the last the digest."""
+    bits = to_bits_wires(backend, numbers).transpose(0, 1)
+    k = bits.shape[0]
+    padded = torch.cat((bits, torch.zeros_like(bits[:, :1])), dim=1)
+    message = padded.unflatten(1, (-1, 8)).flip(2).flatten(0, 2)
+    hashed, digest = sha256_wires(_numbers_pattern(k), message)
+    number = digest.unflatten(0, (-1, 8)).flip(1).flatten(0, 1)[:CAPACITY]
+    wires = bit_wires(torch.cat((bits.flatten(0, 1), hashed)))
+    return torch.cat((wires, pack_bits_wires(backend, number).unsqueeze(1)), dim=1)
+
+
+def reverse_in_bytes(bits: Sequence[Boolean]) -> list[Boolean]:
+    """Each group of eight reversed: little-endian bits to big-endian ones and back."""
+    return [bit for i in range(0, len(bits), 8) for bit in bits[i : i + 8][::-1]]
+
+
+def _padding(n: int) -> list[bool]:
+    """A one, zeros to the end of a block, and at its very end the length n in bits."""
+    zeros = -(n + 1 + _LENGTH_BITS) % BLOCK_BITS
+    length = [bool(n >> i & 1) for i in reversed(range(_LENGTH_BITS))]
+    return [True, *[False] * zeros, *length]
+
+
+def _hash(
+    cs: ConstraintSystem, message: Sequence[Boolean]
+) -> tuple[list[Boolean], list[Compression]]:
+    bits = [*message, *_padding(len(message))]
+    state = [constant(word) for word in IV]
+    chain = []
+    for start in range(0, len(bits), BLOCK_BITS):
+        state, recorded = compress(cs, bits[start : start + BLOCK_BITS], state)
+        chain.append(recorded)
+    return [bit for word in state for bit in word[::-1]], chain
+
+
+@lru_cache(maxsize=16)
+def _chain(pattern: tuple[Boolean, ...]) -> list[Compression]:
+    """The compressions that the hash of a message of this pattern is made of."""
+    cs = ConstraintSystem()
+    cs.alloc_many(1 + max((bit.variable for bit in pattern if isinstance(bit, Bit)), default=-1))
+    return _hash(cs, pattern)[1]
+
+
+@lru_cache(maxsize=16)
+def _numbers_pattern(k: int) -> tuple[Boolean, ...]:
+    """k numbers of 255 variable bits and a constant one."""
+    bits: list[Boolean] = []
+    for i in range(k):
+        number = (Bit(_NUMBER_BITS * i + j) for j in range(_NUMBER_BITS - 1))
+        bits += reverse_in_bytes([*number, False])
+    return tuple(bits)
+
+
+def _words(bits: torch.Tensor) -> torch.Tensor:
+    """int64 `[32, ...]`, most significant bit first, to words `[...]`."""
+    words = torch.zeros_like(bits[0])
+    for bit in bits:
+        words = words << 1 | bit
+    return words
