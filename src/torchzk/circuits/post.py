@@ -1,0 +1,116 @@
+"""FallbackPoSt, the circuit of winning and window PoSt. Source: spec/post_update.md section 5.
+
+A slot proves, of one sector, that comm_r is the hash of comm_c and comm_r_last and that some
+leaves lie under comm_r_last. Slots share no variable, so the circuit is one slot repeated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+
+from torchzk.backends import Backend
+from torchzk.circuits.gadgets import poseidon
+from torchzk.circuits.gadgets.num import enforce_equal, inputize
+from torchzk.circuits.gadgets.por import leaf_index, level_wires, por, por_wires
+from torchzk.circuits.post_slots import PostSlots
+from torchzk.circuits.recorder import ConstraintSystem
+from torchzk.errors import LayoutError
+from torchzk.groth16.r1cs import Assignment, Block, R1cs
+from torchzk.ops.layout import pack_mont
+from torchzk.params.fields import FR
+from torchzk.params.poseidon import Poseidon
+
+_COMM_R = Poseidon.merkle(2)
+
+
+@dataclass(frozen=True)
+class PostShape:
+    """What decides a FallbackPoSt circuit."""
+
+    slots: int
+    """Sectors a partition proves, in winning PoSt the challenges."""
+    challenges: int
+    """Challenges a slot."""
+    arities: tuple[int, ...]
+    """TreeR's arity at each level, from the leaf upwards."""
+
+    @property
+    def n_inputs(self) -> int:
+        """Public inputs: ONE, and for each slot comm_r and the challenged leaves' numbers."""
+        return 1 + self.slots * (1 + self.challenges)
+
+    def r1cs(self) -> R1cs:
+        """The constraint system: nothing before the slots, then the slots."""
+        prologue = ConstraintSystem().block()
+        return R1cs(prologue, _slot(self.challenges, self.arities), self.slots)
+
+
+@lru_cache(maxsize=32)
+def _slot(challenges: int, arities: tuple[int, ...]) -> Block:
+    cs = ConstraintSystem()
+    comm_r_last, comm_c, comm_r = cs.alloc_many(3)
+    inputize(cs, comm_r)
+    enforce_equal(cs, comm_r, poseidon.poseidon(cs, [comm_c, comm_r_last], _COMM_R))
+    for _ in range(challenges):
+        por(cs, arities, poseidon.merkle, root=comm_r_last)
+    return cs.block()
+
+
+def assign(backend: Backend, shape: PostShape, slots: PostSlots) -> Assignment:
+    """The value of every variable.
+
+    All slots and challenges are computed at once; only the levels of the paths follow each other.
+    Whether the values satisfy the circuit is not looked at.
+
+    Args:
+        backend: The operations to use.
+        shape: The circuit.
+        slots: The vanilla proofs of a partition.
+
+    Returns:
+        An assignment on the device of `slots`.
+
+    Raises:
+        LayoutError: `slots` is of another shape.
+    """
+    if (slots.n_slots, slots.n_challenges, slots.arities) != (
+        shape.slots,
+        shape.challenges,
+        shape.arities,
+    ):
+        got = f"{slots.n_slots} slots of {slots.n_challenges}, arities {slots.arities}"
+        raise LayoutError(f"{shape} cannot take {got}")
+    return Assignment(inputs=_inputs(backend, slots), aux=_aux(backend, slots))
+
+
+def _inputs(backend: Backend, slots: PostSlots) -> torch.Tensor:
+    numbers = leaf_index(slots.indices, slots.arities)
+    limbs = numbers.new_zeros(8, *numbers.shape, dtype=torch.int32)
+    # the conversion keeps the low 32 bits, which is what a limb is
+    limbs[0], limbs[1] = numbers.to(torch.int32), (numbers >> 32).to(torch.int32)
+    leaves = backend.to_mont(limbs, FR)
+    own = torch.cat((slots.comm_r.unsqueeze(2), leaves), dim=2)
+    one = pack_mont([1], FR, own.device)
+    return torch.cat((one, own.flatten(1)), dim=1)
+
+
+def _aux(backend: Backend, slots: PostSlots) -> torch.Tensor:
+    s, c = slots.n_slots, slots.n_challenges
+    roots = torch.stack((slots.comm_r_last, slots.comm_c, slots.comm_r), dim=1)
+    children = torch.stack((slots.comm_c, slots.comm_r_last), dim=1)
+    head = torch.cat((roots, backend.poseidon_wires(children, _COMM_R)), dim=1)
+    n_path = 1 + sum(level_wires(arity) for arity in slots.arities)
+    n_slot = head.shape[1] + c * n_path
+    aux = torch.empty(8, s * n_slot, dtype=torch.int32, device=head.device)
+    by_slot = aux.view(8, s, n_slot)
+    by_slot[:, :, : head.shape[1]] = head.transpose(1, 2)
+    paths = by_slot[:, :, head.shape[1] :].unflatten(2, (c, n_path))
+    paths[..., 0] = slots.leaves
+    place = 1
+    for wires in por_wires(backend, slots.leaves, slots.indices, slots.siblings):
+        paths[..., place : place + wires.shape[1]] = wires.movedim(1, -1)
+        place += wires.shape[1]
+    return aux
