@@ -1,0 +1,105 @@
+"""What a run may be told. One YAML file in, one frozen dataclass out.
+
+Facts of a circuit (sizes, partitions) are those of `circuits`, not of a file.
+Light on purpose: a fault in a config is reported before torch is loaded.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from torchzk import strict_yaml
+from torchzk.errors import ConfigError
+from torchzk.strict_yaml import ByteSize
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class CircuitConfig:
+    """Which statement is proven."""
+
+    kind: Literal["winning", "window"]
+    """The proof's kind."""
+
+    sector_size: ByteSize
+    """Bytes of a sector, one of the ten sizes of the network and its test nets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The whole of `configs/*.yaml`. Paths in a file are relative to the file's folder."""
+
+    circuit: CircuitConfig
+
+    keys: Literal["dev"] | Path
+    """`dev` makes an insecure key from public randomness; or a `.params` or `.vk` file."""
+
+    input: Path | None = None
+    """The job file; `--input` overrides it."""
+
+    miner_id: int | None = None
+    """The miner's actor id, for a job that does not say its own."""
+
+    key_cache: Path = field(default_factory=lambda: Path("~/.cache/torchzk/keys").expanduser())
+    """Folder in which `dev` keys are kept between runs."""
+
+    device: str = "auto"
+    """`cpu`, `cuda`, `cuda:N`; `auto` takes the first CUDA device, or else the CPU, and says so."""
+
+    backend: Literal["torch"] = "torch"
+    """Which implementation of the tensor operations."""
+
+    runs: Path = Path("runs")
+    """Folder that gets one folder a run; by default `runs` in the working folder."""
+
+    def __post_init__(self) -> None:
+        check_device_name(self.device)
+        if self.miner_id is not None and not 0 <= self.miner_id < 1 << 63:
+            raise ConfigError(f"miner_id: must be an integer in 0..2^63 - 1, got {self.miner_id}")
+
+
+def check_device_name(name: str) -> None:
+    """Raise `ConfigError` unless `name` is `auto`, `cpu`, `cuda` or `cuda:N`."""
+    if not re.fullmatch(r"auto|cpu|cuda(:(0|[1-9][0-9]{0,3}))?", name):
+        raise ConfigError(f"device: must be auto, cpu, cuda or cuda:N, got {name[:80]!r}")
+
+
+def load_config(path_or_name: str | Path) -> Config:
+    """Read a config strictly: unknown, missing, mistyped and repeated keys all fail.
+
+    Args:
+        path_or_name: Looked up as given, then in `./configs/`, then among the configs that ship
+            with the package.
+
+    Raises:
+        ConfigError: No such file, or the first fault in it with file, line and dotted key.
+    """
+    return strict_yaml.read(Config, find_config(path_or_name))
+
+
+def find_config(path_or_name: str | Path) -> Path:
+    """The file that `load_config` reads."""
+    given = Path(path_or_name).expanduser()
+    shipped = shipped_configs()
+    folders = [Path("configs"), *{path.parent for path in shipped}]
+    candidates = [given] if given.is_absolute() else [given, *(f / given for f in folders)]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    names = [path.name for path in shipped]
+    near = difflib.get_close_matches(given.name, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"shipped: {', '.join(names) or 'none'}"
+    raise ConfigError(f"{given}: no such config, neither as given nor in ./configs; {hint}")
+
+
+def shipped_configs() -> list[Path]:
+    """The configs that come with the package, by name: a wheel's, or those of the checkout."""
+    for folder in (_PACKAGE / "configs", _PACKAGE.parents[1] / "configs"):
+        if folder.is_dir():
+            return sorted(folder.glob("*.yaml"))
+    return []

@@ -1,0 +1,158 @@
+"""YAML to frozen dataclasses, refusing whatever the dataclass does not say.
+
+A value is read by the type of its field and never guessed: `no` is text, `0100` is no integer,
+tags and duplicate keys are refused. Every message carries file, line and dotted key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import types
+import typing
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+
+from torchzk.errors import ConfigError
+
+_Dataclass = TypeVar("_Dataclass")
+_UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
+_MAX_BYTES = 1 << 20
+_PLAIN = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
+
+ByteSize = Annotated[int, "bytes"]
+"""A number of bytes: in a file a positive integer, or text such as `32GiB`."""
+
+
+def parse_size(text: str) -> int:
+    """Bytes of `2048` or `2KiB`; raises ValueError for anything else, fractions included."""
+    match = re.fullmatch(r"([1-9][0-9]{0,18}) ?(B|KiB|MiB|GiB|TiB)?", text)
+    if match is None:
+        raise ValueError(f"{text!r} is no size; write bytes as an integer, or 2KiB, 8MiB, 32GiB")
+    return int(match[1]) << _UNITS[match[2] or "B"]
+
+
+class _Composer(yaml.SafeLoader):
+    """Composes nodes without resolving what a plain scalar might mean."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}
+
+
+def read(cls: type[_Dataclass], path: Path) -> _Dataclass:
+    """The dataclass `cls` from the YAML file `path`; its paths are relative to the file's folder.
+
+    Raises:
+        ConfigError: With file, line and dotted key of the fault.
+    """
+    try:
+        if not path.is_file():
+            raise ConfigError(f"{path}: not a file")
+        with path.open("rb") as stream:
+            raw = stream.read(_MAX_BYTES + 1)
+        if len(raw) > _MAX_BYTES:
+            raise ConfigError(f"{path}: longer than {_MAX_BYTES} bytes, so no config")
+        node = yaml.compose(raw.decode(), Loader=_Composer)
+    except OSError as e:
+        raise ConfigError(f"{path}: {e.strerror}") from e
+    except UnicodeDecodeError as e:
+        raise ConfigError(f"{path}: not UTF-8 text (byte {e.start})") from e
+    except (yaml.YAMLError, RecursionError) as e:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(e).split())}") from e
+    return typing.cast(_Dataclass, _Reader(path).build(cls, node, ""))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    path: Path
+
+    def build(self, cls: Any, node: yaml.Node | None, at: str) -> Any:
+        """A dataclass from a mapping; `at` is the dotted prefix of its keys."""
+        if not isinstance(node, yaml.MappingNode) or node.tag not in _PLAIN:
+            raise self.fault(
+                node, at.rstrip(".") or "config", "must be a mapping of keys to values"
+            )
+        hints = typing.get_type_hints(cls, include_extras=True)
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            name = str(key.value) if isinstance(key, yaml.ScalarNode) else "?"
+            if name not in hints:
+                raise self.fault(key, f"{at}{name}", f"unknown key{_nearest(name, hints, at)}")
+            if name in found:
+                raise self.fault(key, f"{at}{name}", "given twice")
+            found[name] = self.value(hints[name], value, f"{at}{name}")
+        for f in fields(cls):
+            if f.name not in found and f.default is MISSING and f.default_factory is MISSING:
+                raise self.fault(node, f"{at}{f.name}", "missing")
+        try:
+            return cls(**found)
+        except ConfigError as e:
+            raise ConfigError(f"{self.path}: {at}{e}") from e
+
+    def value(self, hint: Any, node: yaml.Node, at: str) -> Any:
+        """One value of the type `hint`."""
+        if isinstance(hint, type) and is_dataclass(hint):
+            return self.build(hint, node, f"{at}.")
+        if not isinstance(node, yaml.ScalarNode) or node.tag not in _PLAIN:
+            raise self.fault(node, at, f"must be {_spell(hint)}")
+        for option in _options(hint):
+            value = self.scalar(option, node, at)
+            if value is not None:
+                return value
+        shown = "nothing" if node.value == "" else repr(node.value[:80])
+        raise self.fault(node, at, f"must be {_spell(hint)}, got {shown}")
+
+    def scalar(self, hint: Any, node: yaml.ScalarNode, at: str) -> Any:
+        """The scalar as `hint`, or None where it is none."""
+        # quotes and block styles make text, whatever it looks like
+        text, plain = node.value, node.style is None
+        if typing.get_origin(hint) is Literal:
+            return text if text in typing.get_args(hint) else None
+        if typing.get_origin(hint) is Annotated:
+            try:
+                return parse_size(text)
+            except ValueError as e:
+                raise self.fault(node, at, str(e)) from e
+        if hint is int:
+            return int(text) if plain and re.fullmatch(r"0|[1-9][0-9]{0,18}", text) else None
+        if hint is bool:
+            return {"true": True, "false": False}.get(text) if plain else None
+        if text == "" or "\0" in text or (plain and text in ("~", "null")):
+            return None
+        return self.resolve(text) if hint is Path else text
+
+    def resolve(self, text: str) -> Path | None:
+        """A path of the file, or None where it names the home of nobody."""
+        try:
+            return self.path.parent / Path(text).expanduser()
+        except RuntimeError:
+            return None
+
+    def fault(self, node: yaml.Node | None, at: str, why: str) -> ConfigError:
+        line = node.start_mark.line + 1 if node is not None else 1
+        return ConfigError(f"{self.path}:{line}: {at}: {why}")
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, None left out; absent is said by leaving the key out."""
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return tuple(o for o in typing.get_args(hint) if o is not types.NoneType)
+    return (hint,)
+
+
+def _spell(hint: Any) -> str:
+    names = {int: "an integer", bool: "true or false", Path: "a path", str: "text"}
+    options = []
+    for option in _options(hint):
+        if typing.get_origin(option) is Literal:
+            options += [str(a) for a in typing.get_args(option)]
+        else:
+            options.append(names.get(option, "a size such as 2KiB"))
+    return " or ".join(options)
+
+
+def _nearest(name: str, known: typing.Iterable[str], at: str) -> str:
+    match = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {at}{match[0]}?" if match else f"; known: {', '.join(sorted(known))}"

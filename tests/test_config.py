@@ -1,0 +1,180 @@
+"""The strict reader of configs: what it takes, what it refuses, and how it says so."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from torchzk import backends
+from torchzk.config import Config, find_config, load_config, shipped_configs
+from torchzk.errors import ConfigError
+from torchzk.strict_yaml import parse_size
+
+GOOD = "circuit: {kind: window, sector_size: 2KiB}\nkeys: dev\n"
+
+
+def write(folder: Path, text: str | bytes, name: str = "some.yaml") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def key_list(cls: Any, at: str = "") -> list[str]:
+    hints = get_type_hints(cls)
+    keys = []
+    for f in dataclasses.fields(cls):
+        nested = dataclasses.is_dataclass(hints[f.name])
+        keys += key_list(hints[f.name], f"{at}{f.name}.") if nested else [f"{at}{f.name}"]
+    return keys
+
+
+def test_the_list_of_keys_is_frozen() -> None:
+    assert key_list(Config) == [
+        "circuit.kind",
+        "circuit.sector_size",
+        "keys",
+        "input",
+        "miner_id",
+        "key_cache",
+        "device",
+        "backend",
+        "runs",
+    ]
+
+
+def test_backends_are_those_of_the_backend_module() -> None:
+    assert get_type_hints(Config)["backend"] == backends.BackendName
+
+
+def test_a_full_config(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "circuit:\n  kind: winning\n  sector_size: 32 GiB\nkeys: sub/some.params\n"
+        "input: job.json\nminer_id: 1000\nkey_cache: /var/keys\ndevice: cuda:1\nbackend: torch\n"
+        "runs: ../runs\n",
+    )
+    config = load_config(path)
+    assert config.circuit.kind == "winning"
+    assert config.circuit.sector_size == 32 << 30
+    assert config.keys == tmp_path / "sub/some.params"
+    assert config.input == tmp_path / "job.json"
+    assert config.miner_id == 1000
+    assert config.key_cache == Path("/var/keys")
+    assert config.device == "cuda:1"
+    assert config.runs == tmp_path / "../runs"
+
+
+def test_defaults(tmp_path: Path) -> None:
+    config = load_config(write(tmp_path, GOOD))
+    assert (config.keys, config.device, config.backend) == ("dev", "auto", "torch")
+    assert config.input is None and config.miner_id is None
+    assert config.runs == Path("runs")
+    assert config.key_cache == Path.home() / ".cache/torchzk/keys"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("keys", "kyes"), r"some\.yaml:2: kyes: unknown key; did you mean keys\?"),
+        (("kind", "knd"), r"some\.yaml:1: circuit\.knd: unknown key; did you mean circuit\.kind\?"),
+        (("keys: dev", "zebra: 1"), r"2: zebra: unknown key; known: backend, circuit, "),
+        (("kind: window, ", ""), r"1: circuit\.kind: missing"),
+        (("keys: dev", ""), r"keys: missing"),
+        (("window", "wibble"), r"circuit\.kind: must be winning or window, got 'wibble'"),
+        (("2KiB", "2.5KiB"), r"circuit\.sector_size: '2\.5KiB' is no size"),
+        (("2KiB", "2kb"), r"circuit\.sector_size: '2kb' is no size"),
+        (("2KiB", "-2048"), r"is no size"),
+        (("2KiB", "04000"), r"is no size"),
+        (("2KiB", "true"), r"is no size"),
+        (("2KiB", "[2048]"), r"must be a size such as 2KiB"),
+        (("keys: dev", "keys:"), r"2: keys: must be dev or a path, got nothing"),
+        (("keys: dev", "keys: ~"), r"2: keys: must be dev or a path, got '~'"),
+        (("keys: dev", "keys: ~nobody-here/x"), r"2: keys: must be dev or a path"),
+        (("keys: dev", "keys: !!python/name:os.system dev"), r"keys: must be dev or a path"),
+        (("keys: dev", "keys: dev\nkeys: dev"), r"3: keys: given twice"),
+        (("keys: dev", "keys: dev\nminer_id: 0100"), r"miner_id: must be an integer, got '0100'"),
+        (("keys: dev", "keys: dev\nminer_id: '1000'"), r"miner_id: must be an integer"),
+        (("keys: dev", "keys: dev\nminer_id: yes"), r"miner_id: must be an integer, got 'yes'"),
+        (("keys: dev", "keys: dev\nminer_id: true"), r"miner_id: must be an integer, got 'true'"),
+        (("keys: dev", "keys: dev\nminer_id: 9223372036854775808"), r"some\.yaml: miner_id: "),
+        (("keys: dev", "keys: dev\ndevice: gpu"), r"some\.yaml: device: must be auto, cpu, cuda"),
+        (("keys: dev", "keys: dev\ndevice: cuda:01"), r"device: must be"),
+        (("keys: dev", "keys: dev\nbackend: triton"), r"backend: must be torch, got 'triton'"),
+        (("keys: dev", "keys: dev\n? [1]\n: 2"), r"\?: unknown key"),
+        (("{kind: window, sector_size: 2KiB}", "window"), r"circuit: must be a mapping"),
+    ],
+    ids=lambda v: v[1][-30:] if isinstance(v, tuple) else "",
+)
+def test_refuses(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    assert change[0] in GOOD
+    path = write(tmp_path, GOOD.replace(*change))
+    with pytest.raises(ConfigError, match=message):
+        load_config(path)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"", "must be a mapping"),
+        (b"- 1\n", "must be a mapping"),
+        (b"keys: [\n", "not YAML"),
+        (b"[" * 20000, "not YAML"),
+        (b"\xff\xfe\xfa", "not UTF-8"),
+        (b"keys: a\x00b", "not YAML"),
+        (b"#" * ((1 << 20) + 1), "longer than"),
+        (b"&a {circuit: *a}", "circuit.circuit: unknown key"),
+        (b"a: 1\n---\nb: 2\n", "not YAML"),
+    ],
+    ids=["empty", "list", "open", "deep", "binary", "nul", "long", "recursive", "two documents"],
+)
+def test_refuses_what_is_no_config(tmp_path: Path, raw: bytes, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(write(tmp_path, raw))
+
+
+def test_looks_in_configs_folder_and_among_the_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shipped = find_config("window2k.yaml")
+    assert shipped in shipped_configs()
+    (tmp_path / "configs").mkdir()
+    own = write(tmp_path / "configs", GOOD, "window2k.yaml")
+    assert find_config("window2k.yaml").resolve() == own
+    given = write(tmp_path, GOOD, "window2k.yaml")
+    assert find_config("window2k.yaml").resolve() == given
+
+
+def test_a_misspelt_config_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"did you mean window2k\.yaml\?"):
+        find_config("windw2k.yaml")
+
+
+def test_a_folder_is_no_config(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such config"):
+        load_config(tmp_path)
+
+
+def test_every_shipped_config_loads_and_its_input_is_there() -> None:
+    paths = shipped_configs()
+    assert {"window2k.yaml", "winning2k.yaml"} <= {path.name for path in paths}
+    for path in paths:
+        config = load_config(path)
+        assert config.input is not None and config.input.is_file()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("2048", 2048), ("1B", 1), ("2KiB", 2048), ("8 MiB", 8 << 20), ("64GiB", 64 << 30)],
+)
+def test_sizes(text: str, value: int) -> None:
+    assert parse_size(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1e3", "2 kib", "2K", "0x10", "1_000", "2KiB "])
+def test_refuses_sizes(text: str) -> None:
+    with pytest.raises(ValueError, match="no size"):
+        parse_size(text)
