@@ -107,7 +107,7 @@ def _aux(backend: Backend, slots: PostSlots) -> torch.Tensor:
     aux = torch.empty(8, s * n_slot, dtype=torch.int32, device=head.device)
     by_slot = aux.view(8, s, n_slot)
     by_slot[:, :, : head.shape[1]] = head.transpose(1, 2)
-    paths = by_slot[:, :, head.shape[1] :].unflatten(2, (c, n_path))
+    paths = by_slot[:, :, head.shape[1] :].view(8, s, c, n_path)
     paths[..., 0] = slots.leaves
     place = 1
     for wires in por_wires(backend, slots.leaves, slots.indices, slots.siblings):

@@ -6,7 +6,6 @@ import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 
-
 from torchzk.backends import Backend
 from torchzk.circuits.post import PostShape, assign
 from torchzk.circuits.post_slots import PostSlots

@@ -29,7 +29,7 @@ def block_density(block: Block) -> Density:
 
 
 def density(r1cs: R1cs) -> Density:
-    """Density over all variables in global order: a_aux and b_aux `[n_aux]`, b_inputs `[n_inputs]`."""
+    """Density over all variables in global order: `[n_aux]`, `[n_inputs]`, `[n_aux]`."""
     head, body = block_density(r1cs.prologue), block_density(r1cs.block)
     return Density(
         a_aux=_expand(head.a_aux, body.a_aux, r1cs.copies),

@@ -38,21 +38,20 @@ def products(
     assignment.check(r1cs)
     device = assignment.aux.device
     n_head, n_body = r1cs.prologue.n_constraints, r1cs.block.n_constraints
-    outs = [
-        torch.zeros(8, r1cs.domain.size, dtype=torch.int32, device=device) for _ in range(3)
-    ]
+    outs = [torch.zeros(8, r1cs.domain.size, dtype=torch.int32, device=device) for _ in range(3)]
     head, body = _matrices(r1cs.prologue, device), _matrices(r1cs.block, device)
     shared = _shared(r1cs, assignment)
     z = torch.cat(shared, dim=1).unsqueeze(2)
-    for out, matrix in zip(outs, head, strict=True):
-        out[:, :n_head] = backend.spmv(matrix, z).squeeze(2)
+    if n_head:
+        for out, matrix in zip(outs, head, strict=True):
+            out[:, :n_head] = backend.spmv(matrix, z).squeeze(2)
     step = max(1, _ROWS_AT_ONCE // max(1, n_body))
     for first in range(0, r1cs.copies, step):
         last = min(first + step, r1cs.copies)
         z = _variables(r1cs, assignment, shared, first, last)
         rows = slice(n_head + first * n_body, n_head + last * n_body)
         for out, matrix in zip(outs, body, strict=True):
-            by_row = out[:, rows].unflatten(1, (last - first, n_body))
+            by_row = out[:, rows].view(8, last - first, n_body)
             by_row.copy_(backend.spmv(matrix, z).transpose(1, 2))
     outs[0][:, r1cs.n_constraints : r1cs.n_rows] = assignment.inputs
     a, b, c = outs
@@ -62,7 +61,7 @@ def products(
 def unsatisfied_row(
     backend: Backend, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor
 ) -> int | None:
-    """The first row in which a * b is not c, all int32 `[8, n]` in Montgomery form; None if none."""
+    """The first row in which a * b is not c, if any. All int32 `[8, n]` in Montgomery form."""
     for start in range(0, a.shape[1], _CHECKED_AT_ONCE):
         piece = slice(start, start + _CHECKED_AT_ONCE)
         product = backend.mont_mul(a[:, piece], b[:, piece], FR)
@@ -92,7 +91,7 @@ def _variables(
     values = (assignment.inputs, assignment.aux)
     for head, n, x in zip(shared, sizes, values, strict=True):
         start = head.shape[1]
-        own = x[:, start + first * n : start + last * n].unflatten(1, (copies, n))
+        own = x[:, start + first * n : start + last * n].view(8, copies, n)
         parts += [head.unsqueeze(2).expand(-1, -1, copies), own.transpose(1, 2)]
     return torch.cat(parts, dim=1)
 

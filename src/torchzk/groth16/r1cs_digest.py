@@ -38,7 +38,7 @@ def digest(r1cs: R1cs, progress: Callable[[float], None] = lambda fraction: None
     state = hashlib.sha256()
     rows = 0
     for piece in _pieces(r1cs):
-        state.update(piece.data)
+        state.update(piece.raw.data)
         rows += piece.starts.shape[0] - 1
         progress(rows / r1cs.n_constraints)
     synthesised = state.hexdigest()
@@ -56,7 +56,7 @@ def run_digests(r1cs: R1cs, run: int) -> Iterator[str]:
         row, end = 0, piece.starts.shape[0] - 1
         while row < end:
             stop = min(row + room, end)
-            state.update(piece.data[piece.starts[row] : piece.starts[stop]])
+            state.update(piece.raw[piece.starts[row] : piece.starts[stop]].data)
             room -= stop - row
             row = stop
             if room == 0:
@@ -70,10 +70,10 @@ def run_digests(r1cs: R1cs, run: int) -> Iterator[str]:
 class _Piece:
     """The bytes of one copy of a block, to be used before the next is asked for."""
 
-    data: Array
+    raw: Array
     """uint8"""
     starts: Array
-    """int64 `[m + 1]`: where each row starts in `data`."""
+    """int64 `[m + 1]`: where each row starts in `raw`."""
 
 
 def _pieces(r1cs: R1cs) -> Iterator[_Piece]:

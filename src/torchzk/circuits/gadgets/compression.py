@@ -56,7 +56,9 @@ def compress(
     bits = [*block, *(bit for word in state for bit in word)]
     given: dict[Variable, int] = {}
     pattern = tuple(
-        bit if isinstance(bit, bool) else Bit(given.setdefault(bit.variable, len(given)), bit.negated)
+        bit
+        if isinstance(bit, bool)
+        else Bit(given.setdefault(bit.variable, len(given)), bit.negated)
         for bit in bits
     )
     recorded = _recorded(pattern)

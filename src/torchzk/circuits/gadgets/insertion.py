@@ -72,9 +72,7 @@ def pick(cs: ConstraintSystem, condition: Boolean, a: Variable, b: Variable) -> 
     return out
 
 
-def select(
-    cs: ConstraintSystem, choices: Sequence[Variable], bits: Sequence[Boolean]
-) -> Variable:
+def select(cs: ConstraintSystem, choices: Sequence[Variable], bits: Sequence[Boolean]) -> Variable:
     """The one of 2^k choices that k bits name, least significant first; 2^k - 1 constraints."""
     left = list(choices)
     for bit in reversed(bits):

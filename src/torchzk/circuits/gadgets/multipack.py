@@ -43,7 +43,7 @@ def pack_bits_wires(backend: Backend, bits: torch.Tensor) -> torch.Tensor:
     """Bool `[n, *batch]`, n up to 254, to the packed number in Montgomery form, `[8, *batch]`."""
     words = bits.new_zeros(FR.n_limbs * LIMB_BITS, *bits.shape[1:], dtype=torch.int32)
     words[: bits.shape[0]] = bits
-    limbs = words.unflatten(0, (FR.n_limbs, LIMB_BITS))
+    limbs = words.view(FR.n_limbs, LIMB_BITS, *bits.shape[1:])
     packed_limbs = limbs[:, 0].clone()
     for i in range(1, LIMB_BITS):
         packed_limbs |= limbs[:, i] << i

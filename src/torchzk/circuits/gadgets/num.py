@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import torch
 
+from torchzk.backends import Backend
 from torchzk.circuits.gadgets.boolean import Boolean, alloc_bits
 from torchzk.circuits.gadgets.multipack import packed
 from torchzk.circuits.recorder import ONE, ConstraintSystem, Variable, linear
-from torchzk.backends import Backend
 from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR, LIMB_BITS
 

@@ -46,11 +46,11 @@ def sha256_wires(
         The allocated bits in order, bool `[n, *batch]`, and the digest, bool `[256, *batch]`.
     """
     padding = torch.tensor(_padding(len(pattern)), device=message.device)
-    padding = padding.view(-1, *[1] * (message.ndim - 1)).expand(-1, *message.shape[1:])
-    blocks = torch.cat((message, padding)).unflatten(0, (-1, 16, WORD_BITS)).to(torch.int64)
+    batch = message.shape[1:]
+    padding = padding.view(-1, *[1] * len(batch)).expand(-1, *batch)
+    blocks = torch.cat((message, padding)).view(-1, 16, WORD_BITS, *batch).to(torch.int64)
     words = _words(blocks.movedim(2, 0))
-    state = torch.tensor(IV, device=message.device).view(8, *[1] * (message.ndim - 1))
-    state = state.expand(8, *message.shape[1:])
+    state = torch.tensor(IV, device=message.device).view(8, *[1] * len(batch)).expand(8, *batch)
     wires = []
     for recorded, block in zip(_chain(pattern), words, strict=True):
         new, state = compress_wires(recorded, block, state)
@@ -70,11 +70,11 @@ def hash_numbers(cs: ConstraintSystem, numbers: Sequence[Variable]) -> Variable:
 def hash_numbers_wires(backend: Backend, numbers: torch.Tensor) -> torch.Tensor:
     """The values of `hash_numbers`: `[8, k, *batch]` to `[8, n, *batch]`, the last the digest."""
     bits = to_bits_wires(backend, numbers).transpose(0, 1)
-    k = bits.shape[0]
+    k, batch = bits.shape[0], bits.shape[2:]
     padded = torch.cat((bits, torch.zeros_like(bits[:, :1])), dim=1)
-    message = padded.unflatten(1, (-1, 8)).flip(2).flatten(0, 2)
+    message = padded.reshape(-1, 8, *batch).flip(1).flatten(0, 1)
     hashed, digest = sha256_wires(_numbers_pattern(k), message)
-    number = digest.unflatten(0, (-1, 8)).flip(1).flatten(0, 1)[:CAPACITY]
+    number = digest.view(-1, 8, *batch).flip(1).flatten(0, 1)[:CAPACITY]
     wires = bit_wires(torch.cat((bits.flatten(0, 1), hashed)))
     return torch.cat((wires, pack_bits_wires(backend, number).unsqueeze(1)), dim=1)
 
