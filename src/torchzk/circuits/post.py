@@ -6,7 +6,6 @@ leaves lie under comm_r_last. Slots share no variable, so the circuit is one slo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
@@ -15,6 +14,7 @@ from torchzk.backends import Backend
 from torchzk.circuits.gadgets import poseidon
 from torchzk.circuits.gadgets.num import enforce_equal, inputize
 from torchzk.circuits.gadgets.por import leaf_index, level_wires, por, por_wires
+from torchzk.circuits.post_shapes import PostShape
 from torchzk.circuits.post_slots import PostSlots
 from torchzk.circuits.recorder import ConstraintSystem
 from torchzk.errors import LayoutError
@@ -26,26 +26,15 @@ from torchzk.params.poseidon import Poseidon
 _COMM_R = Poseidon.merkle(2)
 
 
-@dataclass(frozen=True)
-class PostShape:
-    """What decides a FallbackPoSt circuit."""
+def post_r1cs(shape: PostShape) -> R1cs:
+    """The constraint system: nothing before the slots, then the slots."""
+    prologue = ConstraintSystem().block()
+    return R1cs(prologue, _slot(shape.n_challenges, shape.sector.tree_r.arities), shape.n_slots)
 
-    slots: int
-    """Sectors a partition proves, in winning PoSt the challenges."""
-    challenges: int
-    """Challenges a slot."""
-    arities: tuple[int, ...]
-    """TreeR's arity at each level, from the leaf upwards."""
 
-    @property
-    def n_inputs(self) -> int:
-        """Public inputs: ONE, and for each slot comm_r and the challenged leaves' numbers."""
-        return 1 + self.slots * (1 + self.challenges)
-
-    def r1cs(self) -> R1cs:
-        """The constraint system: nothing before the slots, then the slots."""
-        prologue = ConstraintSystem().block()
-        return R1cs(prologue, _slot(self.challenges, self.arities), self.slots)
+def n_public_inputs(shape: PostShape) -> int:
+    """ONE, and for each slot comm_r and the numbers of the challenged leaves."""
+    return 1 + shape.n_slots * (1 + shape.n_challenges)
 
 
 @lru_cache(maxsize=32)
@@ -76,13 +65,10 @@ def assign(backend: Backend, shape: PostShape, slots: PostSlots) -> Assignment:
     Raises:
         LayoutError: `slots` is of another shape.
     """
-    if (slots.n_slots, slots.n_challenges, slots.arities) != (
-        shape.slots,
-        shape.challenges,
-        shape.arities,
-    ):
-        got = f"{slots.n_slots} slots of {slots.n_challenges}, arities {slots.arities}"
-        raise LayoutError(f"{shape} cannot take {got}")
+    got = (slots.n_slots, slots.n_challenges, slots.arities)
+    expected = (shape.n_slots, shape.n_challenges, shape.sector.tree_r.arities)
+    if got != expected:
+        raise LayoutError(f"(slots, challenges, arities) must be {expected}, got {got}")
     return Assignment(inputs=_inputs(backend, slots), aux=_aux(backend, slots))
 
 

@@ -7,64 +7,53 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from torchzk.backends import Backend
-from torchzk.circuits.post import PostShape, assign
+from torchzk.circuits.post import assign, n_public_inputs, post_r1cs
+from torchzk.circuits.post_shapes import PostShape, post_shape
 from torchzk.circuits.post_slots import PostSlots
 from torchzk.circuits.registered import PostKind
-from torchzk.circuits.sectors import SECTOR_SHAPES, SectorShape
+from torchzk.circuits.sectors import SECTOR_SHAPES
 from torchzk.errors import ConfigError
 from torchzk.groth16.r1cs import Assignment, R1cs
 
 KINDS: tuple[PostKind, ...] = ("winning", "window")
-_WINNING_CHALLENGES = 66
-_WINDOW_CHALLENGES = 10
-_WINDOW_SECTORS = {"32GiB": 2349, "64GiB": 2300}
-_WINDOW_SECTORS_SMALL = 2
 
 
 @dataclass(frozen=True)
 class Circuit:
     """One circuit: what it proves, of which sectors, in what shape."""
 
-    kind: PostKind
-    sector: SectorShape
     shape: PostShape
 
     @property
-    def name(self) -> str:
-        """E.g. `window-2KiB`."""
-        return f"{self.kind}-{self.sector.name}"
+    def kind(self) -> PostKind:
+        return self.shape.kind
 
     @property
     def sector_size(self) -> int:
         """Bytes."""
-        return self.sector.sector_size
+        return self.shape.sector.sector_size
+
+    @property
+    def name(self) -> str:
+        """E.g. `window-2KiB`."""
+        return f"{self.kind}-{self.shape.sector.name}"
 
     @property
     def n_inputs(self) -> int:
         """Public inputs, ONE included."""
-        return self.shape.n_inputs
-
-    @property
-    def sectors_per_partition(self) -> int:
-        """Sectors one proof of 192 bytes covers."""
-        return 1 if self.kind == "winning" else self.shape.slots
-
-    @property
-    def challenges_per_sector(self) -> int:
-        """Inclusion proofs a vanilla proof has."""
-        return self.shape.slots if self.kind == "winning" else self.shape.challenges
+        return n_public_inputs(self.shape)
 
     def partitions(self, n_sectors: int) -> int:
-        """Proofs that a job of so many sectors takes."""
-        return -(-n_sectors // self.sectors_per_partition)
+        """Proofs of 192 bytes that a job of so many sectors takes."""
+        return -(-n_sectors // self.shape.sectors_per_partition)
 
     @property
     def cache_identifier(self) -> str:
         """File name stem of the official parameters, without the version. spec/groth16.md 10."""
-        tree = self.sector.tree_r
+        tree = self.shape.sector.tree_r
         text = (
             f"FallbackPoSt::PublicParams{{sector_size: {self.sector_size}, "
-            f"challenge_count: {self.shape.challenges}, sector_count: {self.shape.slots}}}"
+            f"challenge_count: {self.shape.n_challenges}, sector_count: {self.shape.n_slots}}}"
         )
         digest = hashlib.sha256(text.encode()).hexdigest()
         arities = f"8-{tree.sub}-{tree.top}"
@@ -81,7 +70,7 @@ class Circuit:
 
 @lru_cache(maxsize=8)
 def _r1cs(shape: PostShape) -> R1cs:
-    return shape.r1cs()
+    return post_r1cs(shape)
 
 
 def get_circuit(kind: str, sector_size: int) -> Circuit:
@@ -94,13 +83,7 @@ def get_circuit(kind: str, sector_size: int) -> Circuit:
     if known is None:
         coming = ", which is to come" if kind in ("porep", "update") else ""
         raise ConfigError(f"no circuit {kind!r}{coming}; there are {', '.join(KINDS)}")
-    sector = SECTOR_SHAPES.get(sector_size)
-    if sector is None:
+    if sector_size not in SECTOR_SHAPES:
         sizes = ", ".join(f"{s.sector_size} ({s.name})" for s in SECTOR_SHAPES.values())
         raise ConfigError(f"no {kind} circuit of {sector_size} byte sectors; there are {sizes}")
-    if known == "winning":
-        slots, challenges = _WINNING_CHALLENGES, 1
-    else:
-        slots = _WINDOW_SECTORS.get(sector.name, _WINDOW_SECTORS_SMALL)
-        challenges = _WINDOW_CHALLENGES
-    return Circuit(known, sector, PostShape(slots, challenges, sector.tree_r.arities))
+    return Circuit(post_shape(known, sector_size))
