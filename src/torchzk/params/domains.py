@@ -20,7 +20,9 @@ class Domain:
 
     def __post_init__(self) -> None:
         if not 0 <= self.log_n < self.field.two_adicity:
-            raise ValueError(f"domain 2^{self.log_n} is outside 2^0..2^{self.field.two_adicity - 1}")
+            raise ValueError(
+                f"domain 2^{self.log_n} is outside 2^0..2^{self.field.two_adicity - 1}"
+            )
 
     @property
     def size(self) -> int:
