@@ -52,7 +52,6 @@ def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) 
     product = over_chunks(
         lambda x, y: wide.mul(wide.reduce(x, FR), wide.reduce(y, FR), FR), evaluate(a), evaluate(b)
     )
-    del to_coset, up
     scale = pow(on_coset * n, -1, p)
     from_coset = wide_ntt.powers(
         pow(shift, -1, p), domain.log_n, device, first=scale, bit_reversed=True
