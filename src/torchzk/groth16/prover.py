@@ -14,7 +14,7 @@ import torch
 from torchzk.backends import Backend
 from torchzk.errors import UnsatisfiedError
 from torchzk.groth16.density import density
-from torchzk.groth16.keys import QUERY_CURVES, Proof, ProvingKey, QueryName
+from torchzk.groth16.keys import QUERIES, Proof, ProvingKey
 from torchzk.groth16.products import products, unsatisfied_row
 from torchzk.groth16.r1cs import Assignment, R1cs
 from torchzk.params import integers
@@ -76,8 +76,8 @@ def prove(
         del a, b, c
     with timeline.span("scalars"):
         scalars = _query_scalars(backend, r1cs, assignment)
-    sums: dict[QueryName, Point] = {}
-    for name in QUERY_CURVES:
+    sums: dict[str, Point] = {}
+    for name in QUERIES:
         with timeline.span(f"msm {name}"):
             # each query's scalars are dropped as soon as its sum is known
             values = h if name == "h" else scalars.pop(name)
@@ -86,9 +86,7 @@ def prove(
         return _combine(key, sums, randomisers)
 
 
-def _query_scalars(
-    backend: Backend, r1cs: R1cs, assignment: Assignment
-) -> dict[QueryName, torch.Tensor]:
+def _query_scalars(backend: Backend, r1cs: R1cs, assignment: Assignment) -> dict[str, torch.Tensor]:
     """The canonical scalars `[8, n]` of the queries l, a, b_g1 and b_g2, in the key's order."""
     device = assignment.aux.device
     inputs = backend.from_mont(assignment.inputs, FR)
@@ -102,10 +100,10 @@ def _query_scalars(
 
 
 def _query_sum(
-    backend: Backend, key: ProvingKey, name: QueryName, scalars: torch.Tensor, timeline: Timeline
+    backend: Backend, key: ProvingKey, name: str, scalars: torch.Tensor, timeline: Timeline
 ) -> Point:
     """Sum of scalar_i times point i of a query, streaming the points."""
-    curve = QUERY_CURVES[name]
+    curve = QUERIES[name]
     n = scalars.shape[1]
     total: Point = None
     for start in range(0, n, _POINTS_AT_ONCE):
@@ -117,7 +115,7 @@ def _query_sum(
     return total
 
 
-def _combine(key: ProvingKey, sums: dict[QueryName, Point], z: Randomisers) -> Proof:
+def _combine(key: ProvingKey, sums: dict[str, Point], z: Randomisers) -> Proof:
     """A, B and C from the query sums.
 
     A  = alpha + sum_a + r delta,  B = beta + sum_b + s delta (in both groups),

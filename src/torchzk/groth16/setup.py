@@ -11,7 +11,7 @@ import torch
 from torchzk.backends import Backend
 from torchzk.errors import ConfigError, KeyFileError
 from torchzk.groth16.columns import transposed_products
-from torchzk.groth16.keys import QUERY_CURVES, MemoryKey, QueryName, VerifyingKey
+from torchzk.groth16.keys import QUERIES, MemoryKey, VerifyingKey
 from torchzk.groth16.r1cs import R1cs
 from torchzk.groth16.toxic_waste import ToxicWaste
 from torchzk.ops.layout import pack_mont, rows_to_points
@@ -71,7 +71,7 @@ def make_key(
         l = backend.scale(mixed[:, r1cs.n_inputs :], delta_inv, FR)  # noqa: E741
         vanishing = (pow(waste.tau, domain.size, r) - 1) * delta_inv % r
         b = _non_zero(v)
-        scalars: dict[QueryName, torch.Tensor] = {
+        scalars: dict[str, torch.Tensor] = {
             "h": _powers(backend, waste.tau, domain.size - 1, vanishing, device),
             "l": l,
             "a": _non_zero(u),
@@ -82,10 +82,10 @@ def make_key(
         raise KeyFileError("an auxiliary variable of the circuit is in no constraint")
     vk = _verifying_key(backend, waste, mixed[:, : r1cs.n_inputs])
     queries = {}
-    for name, curve in QUERY_CURVES.items():
+    for name, curve in QUERIES.items():
         with timeline.span(f"setup: {name}"):
             queries[name] = _points(backend, scalars.pop(name), curve)
-    return MemoryKey(vk=vk, **queries)
+    return MemoryKey(vk=vk, queries=queries)
 
 
 def make_verifying_key(

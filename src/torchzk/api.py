@@ -1,0 +1,103 @@
+"""The Python API: load a job, get keys, prove, verify.
+
+    from torchzk import api
+
+    session = api.open_session(api.load_config("window2k.yaml"))
+    job = api.load_job(session, "configs/inputs/window2k.json")
+    api.check(session, job)
+    result = api.prove(session, job, api.get_keys(session))
+
+Every function raises the errors of `torchzk.errors`. The commands are thin over this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torchzk.circuits.jobs import PostJob
+from torchzk.circuits.jobs import load_job as _load_job
+from torchzk.circuits.randomness_file import load_randomisers as _load_randomisers
+from torchzk.config import Config, load_config
+from torchzk.groth16.keys import VerifyingKey
+from torchzk.groth16.prover import Randomisers
+from torchzk.groth16.toxic_waste import DEV, is_dev, load_toxic_waste
+from torchzk.groth16.vk_file import key_sha256
+from torchzk.scheduler import key_store, pipeline
+from torchzk.scheduler.key_store import Keys, get_keys, get_verifying_key
+from torchzk.scheduler.pipeline import ProofResult
+from torchzk.scheduler.session import Session
+from torchzk.scheduler.session import open_session as _open_session
+from torchzk.timeline import Timeline
+
+__all__ = [
+    "Config",
+    "Keys",
+    "PostJob",
+    "ProofResult",
+    "Randomisers",
+    "Session",
+    "VerifyingKey",
+    "check",
+    "get_keys",
+    "get_verifying_key",
+    "is_dev",
+    "key_sha256",
+    "load_config",
+    "load_job",
+    "load_randomisers",
+    "open_session",
+    "prove",
+    "verify",
+    "write_dev_keys",
+]
+
+
+def open_session(config: Config, timeline: Timeline | None = None) -> Session:
+    """Find the circuit, the device and the backend that a config names.
+
+    Args:
+        config: From `load_config`.
+        timeline: Gets a span a stage; nobody watches by default.
+    """
+    return _open_session(config, timeline or Timeline())
+
+
+def load_job(session: Session, path: Path | str) -> PostJob:
+    """Read a job file for the session's circuit; `check` verifies its vanilla proofs."""
+    with session.timeline.span("read input"):
+        return _load_job(Path(path), session.circuit)
+
+
+def load_randomisers(path: Path | str, job: PostJob) -> list[Randomisers]:
+    """Read r and s of each of a job's partitions, to make the same proof again."""
+    return _load_randomisers(Path(path), job.n_partitions)
+
+
+def check(session: Session, job: PostJob) -> None:
+    """Verify the vanilla proofs of a job; raises `InputError` naming the first that fails."""
+    pipeline.check_job(session, job)
+
+
+def prove(
+    session: Session, job: PostJob, keys: Keys, randomisers: Sequence[Randomisers] | None = None
+) -> ProofResult:
+    """Prove a checked job; the result is verified. With `randomisers` the bytes repeat."""
+    return pipeline.prove_job(session, job, keys, randomisers)
+
+
+def verify(session: Session, job: PostJob, proof: bytes, key: VerifyingKey) -> None:
+    """Raise `ProofError` unless `proof`, 192 bytes a partition, proves the job under `key`."""
+    pipeline.verify_job(session, job, proof, key)
+
+
+def write_dev_keys(
+    session: Session, folder: Path | str, toxic_waste: Path | str | None = None
+) -> tuple[Path, Path, VerifyingKey]:
+    """Make keys from known toxic waste, the public one by default: for development only.
+
+    Returns:
+        Paths of the `.params` and `.vk` files, and the verifying key.
+    """
+    waste = load_toxic_waste(Path(toxic_waste)) if toxic_waste else DEV
+    return key_store.make_dev_keys(session, Path(folder), waste)

@@ -1,0 +1,121 @@
+"""Keys for a run: files, or dev keys made once and kept in the cache folder.
+
+A key file is checked in full when it is first seen: sizes, every point canonical, on its curve
+and in its subgroup. That it passed is remembered by the file's SHA-256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchzk.errors import KeyFileError
+from torchzk.files import atomic_write
+from torchzk.groth16.key_checks import check_points
+from torchzk.groth16.keys import ProvingKey, VerifyingKey, check_lengths
+from torchzk.groth16.lengths import expected_lengths
+from torchzk.groth16.params_file import ParamsFile, save_key
+from torchzk.groth16.setup import make_key, make_verifying_key
+from torchzk.groth16.toxic_waste import DEV, ToxicWaste, check_safe, is_dev
+from torchzk.groth16.vk_file import key_sha256, load_vk, write_vk
+from torchzk.scheduler.session import Session
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A proving key that fits the session's circuit, and what to say about it."""
+
+    proving: ProvingKey
+    verifying: VerifyingKey
+    sha256: str
+    """Of the bytes of the verifying key."""
+    insecure: bool
+    """Whether anybody can forge proofs under this key: its toxic waste is public."""
+    path: Path
+
+
+def get_keys(session: Session) -> Keys:
+    """The keys that the session's config names, checked; dev keys are made when not cached.
+
+    Raises:
+        KeyFileError: The file is damaged, unsafe, holds no proving key, or is another circuit's.
+    """
+    named = session.config.keys
+    if named == "dev":
+        path = _dev_path(session)
+        if not path.is_file():
+            make_dev_keys(session, path.parent)
+    elif named.suffix == ".vk":
+        raise KeyFileError(f"{named}: a verifying key cannot prove; name the .params file")
+    else:
+        path = named
+    key = ParamsFile.open(path, session.backend)
+    circuit = session.circuit
+    r1cs = circuit.r1cs()
+    check_lengths(key, expected_lengths(r1cs), r1cs.n_inputs, circuit.name)
+    check_safe(key.vk)
+    _check_once(session, key, path)
+    return Keys(key, key.vk, key_sha256(key.vk), is_dev(key.vk), path)
+
+
+def get_verifying_key(session: Session, path: Path | None = None) -> VerifyingKey:
+    """The verifying key in `path` (`.vk` or `.params`), or else the one of the session's config.
+
+    Raises:
+        KeyFileError: The file is damaged, unsafe, or of a circuit with other inputs.
+    """
+    named = path or session.config.keys
+    if named == "dev":
+        cached = _dev_path(session).with_suffix(".vk")
+        if not cached.is_file():
+            return make_verifying_key(
+                session.backend, session.circuit.r1cs(), DEV, session.device, session.timeline
+            )
+        named = cached
+    if named.suffix == ".params":
+        with ParamsFile.open(named, session.backend) as params:
+            vk = params.vk
+    else:
+        vk = load_vk(named)
+    check_safe(vk)
+    n_inputs = session.circuit.n_inputs
+    if vk.n_inputs != n_inputs:
+        raise KeyFileError(
+            f"{named}: this is the key of another circuit than {session.circuit.name}, "
+            f"which has {n_inputs:,} inputs; the key has {vk.n_inputs:,}"
+        )
+    return vk
+
+
+def make_dev_keys(
+    session: Session, folder: Path, waste: ToxicWaste = DEV
+) -> tuple[Path, Path, VerifyingKey]:
+    """Write `{kind}_{sector bytes}.params` and `.vk` from known toxic waste to `folder`."""
+    params = folder / _dev_path(session).name
+    vk_path = params.with_suffix(".vk")
+    folder.mkdir(parents=True, exist_ok=True)
+    key = make_key(session.backend, session.circuit.r1cs(), waste, session.device, session.timeline)
+    with session.timeline.span("write key"):
+        write_vk(vk_path, key.vk)
+        save_key(params, key, session.backend, session.device)
+    return params, vk_path, key.vk
+
+
+def _dev_path(session: Session) -> Path:
+    circuit = session.circuit
+    return session.config.key_cache / f"{circuit.kind}_{circuit.sector_size}.params"
+
+
+def _check_once(session: Session, key: ParamsFile, path: Path) -> None:
+    """Check every point of a key file, unless a file of these very bytes passed before."""
+    with session.timeline.span("key digest"), path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    mark = session.config.key_cache / "checked" / digest
+    if mark.is_file():
+        return
+    with session.timeline.span("key check"):
+        check_points(session.backend, key, session.device)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(mark) as file:
+        file.write(f"every point of {path.name} was checked\n".encode())
