@@ -7,17 +7,13 @@ from collections.abc import Callable
 import torch
 
 from torchzk.ops import wide
-from torchzk.ops.chunks import over_chunks
-from torchzk.ops.layout import check_limbs, check_pair, pack, unpack
+from torchzk.ops.chunks import over_chunks, point_chunk_size
+from torchzk.ops.layout import check_limbs, check_pair
+from torchzk.ops.wide_inverse import inverse
 from torchzk.params.fields import PrimeField
 
-# below this many elements an inversion is left to Python's integers
-_HOST_INVERSES = 64
 
-
-def _map(
-    f: Callable[..., torch.Tensor], field: PrimeField, *xs: torch.Tensor
-) -> torch.Tensor:
+def _map(f: Callable[..., torch.Tensor], field: PrimeField, *xs: torch.Tensor) -> torch.Tensor:
     """Apply `f` on wide elements to limb tensors of one shape."""
     shape = xs[0].shape
     flat = [x.reshape(x.shape[0], -1) for x in xs]
@@ -103,27 +99,15 @@ def batch_inverse(a: torch.Tensor, field: PrimeField) -> torch.Tensor:
         A new limb tensor `[L, *batch]` in Montgomery form.
 
     Source:
-        P. Montgomery's trick, as a tree: products of pairs upwards, inverses downwards.
+        P. Montgomery's trick; see `torchzk.ops.wide_inverse`.
     """
     check_limbs(a, field)
+    one = wide.constant(field.r, field, a.device)
+
+    def on_limbs(x: torch.Tensor) -> torch.Tensor:
+        zero = is_zero(x)
+        safe = torch.where(zero, one, wide.from_limbs(x, field))
+        return torch.where(zero, 0, wide.to_limbs(inverse(safe, field), field))
+
     flat = a.reshape(a.shape[0], -1)
-    zero = is_zero(flat)
-    one = pack([field.r], field, a.device)
-    safe = torch.where(zero, one, flat)
-    return torch.where(zero, 0, _tree_inverse(safe, field)).view(a.shape)
-
-
-def _tree_inverse(a: torch.Tensor, field: PrimeField) -> torch.Tensor:
-    n = a.shape[1]
-    if n <= _HOST_INVERSES:
-        # a holds x R, its inverse x^-1 R
-        inverses = [pow(v, -1, field.modulus) * field.r**2 for v in unpack(a)]
-        return pack([v % field.modulus for v in inverses], field, a.device)
-    half = n // 2
-    left, right, rest = a[:, :half], a[:, half : 2 * half], a[:, 2 * half :]
-    parents = torch.cat((mont_mul(left, right, field), rest), dim=1)
-    inverse = _tree_inverse(parents, field)
-    pair = inverse[:, :half]
-    return torch.cat(
-        (mont_mul(pair, right, field), mont_mul(pair, left, field), inverse[:, half:]), dim=1
-    )
+    return over_chunks(on_limbs, flat, size=point_chunk_size(a.device)).view(a.shape)

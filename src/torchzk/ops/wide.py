@@ -76,7 +76,9 @@ def from_limbs(x: torch.Tensor, field: PrimeField) -> torch.Tensor:
         limbs = torch.cat((limbs, limbs.new_zeros(pad, *limbs.shape[1:])))
     a, b, c = limbs[0::3], limbs[1::3], limbs[2::3]
     mask = (1 << WORD_BITS) - 1
-    words = torch.stack((a & mask, (a >> 24 | b << 8) & mask, (b >> 16 | c << 16) & mask, c >> 8), 1)
+    words = torch.stack(
+        (a & mask, (a >> 24 | b << 8) & mask, (b >> 16 | c << 16) & mask, c >> 8), 1
+    )
     w = n_words(field)
     return _carry(words.flatten(0, 1)[:w].to(torch.float64), 1)
 
@@ -133,6 +135,28 @@ def mul_ext(a: torch.Tensor, b: torch.Tensor, field: PrimeField) -> torch.Tensor
     real = _product(a[0], b[0]).sub_(_product(a[1], b[1]))
     imaginary = _product(a[0], b[1]).add_(_product(a[1], b[0]))
     return torch.stack((_reduce_product(real, field), _reduce_product(imaginary, field)))
+
+
+def sqr_ext(a: torch.Tensor, field: PrimeField) -> torch.Tensor:
+    """Montgomery square of coordinates `[d, W, n]` that are normal."""
+    if a.shape[0] == 1:
+        return mul(a[0], a[0], field).unsqueeze(0)
+    real = mul(a[0] + a[1], a[0] - a[1], field)
+    return torch.stack((real, mul(a[0] + a[0], a[1], field)))
+
+
+def norm(a: torch.Tensor, field: PrimeField) -> torch.Tensor:
+    """(c0^2 + c1^2) R^-1 of coordinates `[2, W, n]` that are normal."""
+    return _reduce_product(_product(a[0], a[0]).add_(_product(a[1], a[1])), field)
+
+
+def is_zero(a: torch.Tensor, field: PrimeField) -> torch.Tensor:
+    """Which of the normal elements `[*batch, W, n]` are zero: bool `[*batch, n]`.
+
+    The value is within 0.6 p, so it is zero modulo p only if it is zero. The highest word that is
+    not zero outweighs the rest, so even a rounded sum is zero for zero alone.
+    """
+    return torch.matmul(_constants(field, a.device).weights, a).squeeze(-2) == 0
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

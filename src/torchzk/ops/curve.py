@@ -1,0 +1,73 @@
+"""Reference affine curve operations over point rows, in plain PyTorch on any device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from torchzk.errors import LayoutError
+from torchzk.ops import wide, wide_points
+from torchzk.ops.chunks import point_chunk_size
+from torchzk.ops.field import neg
+from torchzk.ops.layout import check_rows, coordinates_to_rows, rows_to_coordinates
+from torchzk.params.curves import Curve
+
+
+def add_affine(p: torch.Tensor, q: torch.Tensor, curve: Curve) -> torch.Tensor:
+    """p + q, point by point: complete, so either may be infinite, equal or opposite.
+
+    Args:
+        p: Affine rows `[n, *curve.row_shape]`, int32, Montgomery form; infinity is (0, 0).
+        q: Same shape and device as `p`.
+        curve: G1 or G2; any point that satisfies its equation will do.
+
+    Returns:
+        New rows of the same shape.
+
+    Raises:
+        LayoutError: `p` or `q` is no row tensor of `curve`, or they differ in length.
+
+    Source:
+        The chord and tangent rule, with one inversion for a piece of the batch.
+    """
+    check_rows(p, curve)
+    check_rows(q, curve)
+    if p.shape != q.shape or p.device != q.device:
+        raise LayoutError(f"{p.shape[0]} points cannot be added to {q.shape[0]}, one by one")
+
+    def on_rows(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        left, right = wide_points.from_rows(a, curve), wide_points.from_rows(b, curve)
+        return wide_points.to_rows(wide_points.add(left, right, curve), curve)
+
+    return _over_rows(on_rows, p, q)
+
+
+def neg_affine(points: torch.Tensor, curve: Curve) -> torch.Tensor:
+    """-p, point by point; see `add_affine`."""
+    x, y = rows_to_coordinates(points, curve)
+    minus = torch.stack([neg(c.contiguous(), curve.field) for c in y])
+    return coordinates_to_rows(x, minus, curve)
+
+
+def on_curve(points: torch.Tensor, curve: Curve) -> torch.Tensor:
+    """Which points satisfy y^2 = x^3 + b, bool `[n]`; infinity does. Not a subgroup check."""
+    check_rows(points, curve)
+    field = curve.field
+    b = torch.stack([wide.constant(field.to_mont(c), field, points.device) for c in curve.b])
+
+    def on_rows(rows: torch.Tensor) -> torch.Tensor:
+        p = wide_points.from_rows(rows, curve)
+        cube = wide.mul_ext(wide.sqr_ext(p[0], field), p[0], field)
+        gap = torch.stack([wide.reduce(c, field) for c in wide.sqr_ext(p[1], field) - cube - b])
+        fits = wide.is_zero(gap, field).all(dim=0)
+        return fits | wide_points.is_infinity(p, curve)
+
+    return _over_rows(on_rows, points)
+
+
+def _over_rows(f: Callable[..., torch.Tensor], *xs: torch.Tensor) -> torch.Tensor:
+    """`f(*xs)` for a function that works on the first axis point by point."""
+    n, size = xs[0].shape[0], point_chunk_size(xs[0].device)
+    pieces = [f(*(x[i : i + size] for x in xs)) for i in range(0, max(n, 1), size)]
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
