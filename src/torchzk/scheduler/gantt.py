@@ -1,0 +1,166 @@
+"""A run as a picture: a row a stage, bars in time, seconds and share at the right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from torchzk.scheduler.stages import RunRecord, Stage, stages_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_HUES = ("#4C78A8", "#F58518", "#54A24B", "#B279A2", "#72B7B2") + (
+    "#D8A72C",
+    "#9D755D",
+    "#E377A0",
+    "#7F8FA6",
+    "#2F6F6B",
+)
+_INK, _FAINT, _BAND, _FAILED = "#24292F", "#6E7781", "#F6F8FA", "#CF222E"
+_ROW_INCHES = 0.27
+_WIDTH_INCHES = 11.0
+
+
+def draw(record: RunRecord) -> FigureCanvasAgg:
+    """The Gantt chart of a run; stages of one family (`msm a`, `msm l`) share a colour."""
+    stages = stages_of(record.spans)
+    rows = _rows(stages)
+    height = _ROW_INCHES * max(len(rows), 1)
+    figure = Figure(figsize=(_WIDTH_INCHES, height + 1.5), dpi=110, facecolor="white")
+    canvas = FigureCanvasAgg(figure)
+    total = height + 1.5
+    axes = figure.add_axes((0.22, 0.55 / total, 0.64, height / total))
+    colours = _colours(stages)
+    for y, row in enumerate(rows):
+        if isinstance(row, str):
+            _lane_header(axes, y, row)
+        else:
+            _stage_row(axes, y, row, record, colours)
+    _frame(axes, len(rows), record.seconds)
+    head = 1 - 0.32 / total
+    figure.text(0.02, head, record.title, size=14, weight="bold", color=_INK, va="center")
+    subtitle = "   ".join([f"total {record.seconds:.2f} s", *_facts(record)])
+    figure.text(0.02, head - 0.27 / total, subtitle, size=9, color=_FAINT, va="center")
+    canvas.draw()  # type: ignore[no-untyped-call]
+    return canvas
+
+
+def pixels(canvas: FigureCanvasAgg) -> NDArray[np.uint8]:
+    """The picture as uint8 `[height, width, 3]`."""
+    rgba = np.asarray(canvas.buffer_rgba(), np.uint8)  # type: ignore[no-untyped-call]
+    return rgba[..., :3].copy()
+
+
+def _rows(stages: list[Stage]) -> list[Stage | str]:
+    """Stages in order; a lane's name stands above its own where there are several lanes."""
+    lanes = {stage.lane for stage in stages}
+    rows: list[Stage | str] = []
+    lane = None
+    for stage in stages:
+        if len(lanes) > 1 and stage.lane != lane:
+            rows.append(stage.lane)
+        lane = stage.lane
+        rows.append(stage)
+    return rows
+
+
+def _family(name: str) -> str:
+    return name.replace(":", " ").split(maxsplit=1)[0]
+
+
+def _colours(stages: list[Stage]) -> dict[str, str]:
+    families = dict.fromkeys(_family(stage.name) for stage in stages)
+    return {family: _HUES[i % len(_HUES)] for i, family in enumerate(families)}
+
+
+def _lane_header(axes: Axes, y: int, lane: str) -> None:
+    axes.axhspan(y - 0.5, y + 0.5, color=_BAND, lw=0, zorder=0)
+    axes.annotate(
+        lane,
+        xy=(0, y),
+        xycoords=("axes fraction", "data"),
+        xytext=(-158, 0),
+        textcoords="offset points",
+        va="center",
+        size=9,
+        weight="bold",
+        color=_INK,
+    )
+
+
+def _stage_row(
+    axes: Axes, y: int, stage: Stage, record: RunRecord, colours: dict[str, str]
+) -> None:
+    colour = _mix(colours[_family(stage.name)], 0.35 if stage.depth else 0.0)
+    # a stage too short to see still leaves a mark
+    least = record.seconds / 600
+    for span in stage.spans:
+        axes.barh(
+            y,
+            max(span.seconds, least),
+            left=record.seconds_at(span.start_ns),
+            height=0.68,
+            color=colour,
+            edgecolor=_FAILED if span.failed else "none",
+            hatch="////" if span.failed else None,
+            linewidth=1.2 if span.failed else 0,
+            zorder=3,
+        )
+    share = stage.seconds / record.seconds if record.seconds else 0.0
+    times = f"  x{len(stage.spans)}" if len(stage.spans) > 1 else ""
+    note = "failed" if stage.failed else f"{share:.1%}"
+    _right(axes, y, 58, f"{stage.seconds:.2f} s", _INK)
+    _right(axes, y, 106, note, _FAILED if stage.failed else _FAINT)
+    axes.annotate(
+        "   " * stage.depth + stage.name + times,
+        xy=(0, y),
+        xycoords=("axes fraction", "data"),
+        xytext=(-150, 0),
+        textcoords="offset points",
+        va="center",
+        size=9,
+        color=_INK if not stage.depth else _FAINT,
+    )
+
+
+def _right(axes: Axes, y: int, points: int, text: str, colour: str) -> None:
+    axes.annotate(
+        text,
+        xy=(1, y),
+        xycoords=("axes fraction", "data"),
+        xytext=(points, 0),
+        textcoords="offset points",
+        ha="right",
+        va="center",
+        size=9,
+        color=colour,
+    )
+
+
+def _mix(colour: str, white: float) -> tuple[float, float, float]:
+    r, g, b = to_rgb(colour)
+    return (r + (1 - r) * white, g + (1 - g) * white, b + (1 - b) * white)
+
+
+def _frame(axes: Axes, n_rows: int, seconds: float) -> None:
+    axes.set_xlim(0, seconds * 1.01 or 1)
+    axes.set_ylim(max(n_rows, 1) - 0.5, -0.5)
+    axes.set_yticks([])
+    axes.set_xlabel("seconds since start", size=9, color=_FAINT)
+    axes.tick_params(axis="x", colors=_FAINT, labelsize=8, length=0)
+    axes.grid(axis="x", color="#D0D7DE", linewidth=0.7, zorder=1)
+    axes.set_axisbelow(True)
+    for side in ("top", "left", "right"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color("#D0D7DE")
+
+
+def _facts(record: RunRecord) -> list[str]:
+    peak = [f"peak memory {record.peak_rss / 2**20:,.0f} MiB"] if record.peak_rss else []
+    return [f"{name} {value}" for name, value in record.facts.items()] + peak

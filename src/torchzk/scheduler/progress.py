@@ -1,0 +1,121 @@
+"""Progress on a terminal: the stages that run, with bars; a plain line a stage elsewhere."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from torchzk.timeline import Span, Timeline
+
+_SHOWN_DONE = 6
+_HEARTBEAT = 5.0
+"""Seconds after which a log gets another line of a stage that goes on."""
+
+
+@dataclass
+class _Open:
+    name: str
+    start: float
+    fraction: float | None = None
+
+
+class Progress:
+    """Watches a timeline. A context manager: leaves the terminal as it was."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._open: list[_Open] = []
+        self._done: list[tuple[int, str, float]] = []
+        self._last_line = time.monotonic()
+        self._live: Live | None = None
+        if console.is_terminal:
+            self._live = Live(
+                get_renderable=self._render,
+                console=console,
+                transient=True,
+                refresh_per_second=8,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+
+    @property
+    def watcher(self) -> Timeline:
+        """What to hand to the timeline of a run."""
+        return Timeline(on_close=self._closed, on_open=self._opened, on_advance=self._advanced)
+
+    def __enter__(self) -> Progress:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def _opened(self, name: str) -> None:
+        self._open.append(_Open(name, time.monotonic()))
+
+    def _closed(self, span: Span) -> None:
+        path = [stage.name for stage in self._open]
+        if self._open:
+            self._open.pop()
+        if span.failed:
+            self._line(f"{' / '.join(path)}: failed after {span.seconds:.2f} s")
+        elif self._live is None:
+            self._line(f"{' / '.join(path)}: {span.seconds:.2f} s")
+        self._done.append((len(self._open), span.name, span.seconds))
+
+    def _advanced(self, fraction: float) -> None:
+        if not self._open:
+            return
+        self._open[-1].fraction = min(max(fraction, 0.0), 1.0)
+        if self._live is None and time.monotonic() - self._last_line >= _HEARTBEAT:
+            self._line(f"{' / '.join(s.name for s in self._open)}: {fraction:.0%} ...")
+
+    def _line(self, text: str) -> None:
+        self._last_line = time.monotonic()
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True, style="dim")
+
+    def _render(self) -> Table:
+        """The last stages done and the bars of those that run."""
+        table = Table.grid(padding=(0, 1))
+        table.add_column(width=1)
+        table.add_column(min_width=24)
+        table.add_column(width=32)
+        table.add_column(justify="right", min_width=4)
+        table.add_column(justify="right", min_width=8)
+        for depth, name, seconds in self._done[-_SHOWN_DONE:]:
+            table.add_row(
+                Text("✓", "green"),
+                Text("  " * depth + name, "dim"),
+                "",
+                "",
+                Text(f"{seconds:.2f} s", "dim"),
+            )
+        now = time.monotonic()
+        for depth, stage in enumerate(list(self._open)):
+            known = stage.fraction is not None
+            bar = ProgressBar(
+                total=1.0 if known else None, completed=stage.fraction or 0.0, pulse=not known
+            )
+            percent = f"{stage.fraction:.0%}" if stage.fraction is not None else ""
+            table.add_row(
+                Text("▸", "cyan"),
+                Text("  " * depth + stage.name, "bold"),
+                bar,
+                percent,
+                f"{now - stage.start:.1f} s",
+            )
+        return table

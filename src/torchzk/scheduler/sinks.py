@@ -1,0 +1,156 @@
+"""Where a run's timeline goes: `runs/<stamp>/` with events, a trace and a picture.
+
+A log is worth less than a proof: a disk that is full, slow or read-only costs a warning.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from torchzk.errors import ConfigError, InputError, KeyFileError
+from torchzk.files import atomic_write
+from torchzk.scheduler.stages import MemorySample, RunRecord
+from torchzk.timeline import Span, Timeline
+
+_PATIENCE = 30.0
+"""Seconds a log disk may take before the command ends without its log."""
+
+
+@dataclass
+class Run:
+    """Records the spans of one command and writes them down when it ends."""
+
+    runs: Path
+    """The folder of all runs."""
+    title: str
+    warn: Callable[[str], None]
+    facts: dict[str, str] = field(default_factory=dict)
+    spans: list[Span] = field(default_factory=list)
+    samples: list[MemorySample] = field(default_factory=list)
+    _folder: Path | None = None
+    _no_folder: bool = False
+
+    def opened(self, _: str) -> None:
+        """A span opens: sample the memory."""
+        rss = psutil.Process().memory_info().rss
+        self.samples.append(MemorySample(time.perf_counter_ns(), rss))
+
+    def closed(self, span: Span) -> None:
+        """Keep a span."""
+        self.spans.append(span)
+        self.opened(span.name)
+
+    def folder(self) -> Path | None:
+        """The run's own folder, made on first use; None where it cannot be made, with a warning."""
+        if self._folder is None and not self._no_folder:
+            try:
+                self._folder = _new_folder(self.runs)
+            except OSError as e:
+                self._no_folder = True
+                self.warn(f"no timeline is kept: cannot make a folder in {self.runs}: {e.strerror}")
+        return self._folder
+
+    def record(self) -> RunRecord:
+        """What was recorded until now."""
+        return RunRecord(
+            self.title, tuple(self.spans), tuple(self.samples), peak_rss(), dict(self.facts)
+        )
+
+    def flush(self) -> None:
+        """Write trace, picture and events; warns of what cannot be written and never raises."""
+        folder = self.folder()
+        if folder is None:
+            return
+        # a disk that hangs must not hang the command: nobody waits for this thread for ever
+        writer = threading.Thread(target=self._write, args=(self.record(), folder), daemon=True)
+        writer.start()
+        writer.join(_PATIENCE)
+        if writer.is_alive():
+            self.warn(f"{folder}: still writing after {_PATIENCE:.0f} s, the timeline is given up")
+
+    def _write(self, record: RunRecord, folder: Path) -> None:
+        try:
+            # late: a second of imports that no proof waits for
+            from torchzk.scheduler import chrome_trace, gantt, tensorboard_log
+
+            chrome_trace.write_trace(record, folder / "trace.json")
+            picture = gantt.draw(record)
+            with atomic_write(folder / "timeline.png") as file:
+                picture.print_png(file)  # type: ignore[no-untyped-call]
+            tensorboard_log.write_events(record, folder, gantt.pixels(picture))
+        except Exception as e:
+            # whatever a log does, the proof is made
+            self.warn(f"the timeline is incomplete: {type(e).__name__}: {e}")
+
+
+@contextmanager
+def open_run(
+    runs: Path,
+    title: str,
+    warn: Callable[[str], None],
+    facts: dict[str, str],
+) -> Iterator[Run]:
+    """A run that is flushed however the body ends.
+
+    Input, keys or config that were refused leave no folder: nothing ran. A failure, an interrupt
+    and success do.
+    """
+    run = Run(runs, title, warn, facts)
+    try:
+        yield run
+    except (ConfigError, InputError, KeyFileError):
+        raise
+    except BaseException as e:
+        run.facts["outcome"] = type(e).__name__
+        run.flush()
+        raise
+    run.flush()
+
+
+def timeline(run: Run, *watchers: Timeline) -> Timeline:
+    """A timeline that tells the run and then each of the watchers."""
+
+    def on_open(name: str) -> None:
+        run.opened(name)
+        for watcher in watchers:
+            watcher.on_open(name)
+
+    def on_close(span: Span) -> None:
+        run.closed(span)
+        for watcher in watchers:
+            watcher.on_close(span)
+
+    def on_advance(fraction: float) -> None:
+        for watcher in watchers:
+            watcher.on_advance(fraction)
+
+    return Timeline(on_close=on_close, on_open=on_open, on_advance=on_advance)
+
+
+def peak_rss() -> int:
+    """The most memory this process had resident, in bytes."""
+    # the kernel of Linux counts in KiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _new_folder(runs: Path) -> Path:
+    """A fresh folder named by UTC time and process; two runs never share one."""
+    stamp = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}"
+    runs.mkdir(parents=True, exist_ok=True)
+    for suffix in ("", *(f"-{i}" for i in range(2, 100))):
+        folder = runs / f"{stamp}{suffix}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise FileExistsError(17, f"99 runs of stamp {stamp} are there", str(runs))
