@@ -1,0 +1,46 @@
+"""Every operation in plain PyTorch, on any device: the reference, and the backend `torch`."""
+
+from torchzk.ops.field import (
+    add,
+    batch_inverse,
+    from_mont,
+    is_zero,
+    mont_mul,
+    mont_sqr,
+    neg,
+    scale,
+    sub,
+    to_mont,
+)
+from torchzk.ops.fp2 import fp2_add, fp2_batch_inverse, fp2_mul, fp2_neg, fp2_sqr, fp2_sub
+from torchzk.ops.ntt import coset_scale, intt, intt_dit, naive_ntt, ntt, ntt_dif
+from torchzk.ops.quotient import quotient
+from torchzk.ops.spmv import spmv, spmv_transposed
+
+__all__ = [
+    "add",
+    "batch_inverse",
+    "coset_scale",
+    "fp2_add",
+    "fp2_batch_inverse",
+    "fp2_mul",
+    "fp2_neg",
+    "fp2_sqr",
+    "fp2_sub",
+    "from_mont",
+    "intt",
+    "intt_dit",
+    "is_zero",
+    "mont_mul",
+    "mont_sqr",
+    "naive_ntt",
+    "neg",
+    "ntt",
+    "ntt_dif",
+    "quotient",
+    "scale",
+    "spmv",
+    "spmv_transposed",
+    "sub",
+    "to_mont",
+]
