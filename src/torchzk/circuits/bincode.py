@@ -23,10 +23,13 @@ class Reader:
         self._data = data
         self._document = document
         self.position = 0
+        self.inside = ""
+        """Dotted path of the structure being read, which errors put before a field's name."""
 
     def fail(self, what: str, problem: str) -> NoReturn:
-        """Raise `InputError` for the value `what` at the position where it starts."""
-        raise InputError(f"{self._document}: byte {self.position}: {what}: {problem}")
+        """Raise `InputError` for the field `what` at the position where it starts."""
+        where = f"{self.inside}.{what}" if self.inside else what
+        raise InputError(f"{self._document}: byte {self.position}: {where}: {problem}")
 
     def take(self, n: int, what: str) -> bytes:
         """The next `n` bytes."""
@@ -37,25 +40,30 @@ class Reader:
         self.position = stop
         return taken
 
-    def u32(self, what: str) -> int:
-        """An unsigned integer of four bytes; enum variants are written so."""
-        return int.from_bytes(self.take(4, what), "little")
+    def u32(self, what: str, bound: int) -> int:
+        """An unsigned integer of four bytes, below `bound`; enum variants are written so."""
+        return self._integer(4, what, bound)
 
-    def u64(self, what: str) -> int:
-        """An unsigned integer of eight bytes; `usize` and counts are written so."""
-        return int.from_bytes(self.take(8, what), "little")
+    def u64(self, what: str, bound: int = 1 << 64) -> int:
+        """An unsigned integer of eight bytes, below `bound`; `usize` is written so."""
+        return self._integer(8, what, bound)
 
-    def count(self, expected: int, what: str) -> int:
+    def count(self, expected: int, what: str) -> None:
         """The count in front of a vector, which must be `expected`."""
-        start = self.position
-        count = self.u64(what)
+        count = int.from_bytes(self.take(8, what), "little")
         if count != expected:
-            self.position = start
+            self.position -= 8
             self.fail(what, f"must have {expected} elements, says {count}")
-        return count
 
     def end(self) -> None:
         """Raise `InputError` unless every byte was read."""
         left = len(self._data) - self.position
         if left:
-            self.fail("the end", f"{left} bytes too many")
+            self.fail("end", f"{left} bytes too many")
+
+    def _integer(self, size: int, what: str, bound: int) -> int:
+        value = int.from_bytes(self.take(size, what), "little")
+        if value >= bound:
+            self.position -= size
+            self.fail(what, f"must be below {bound}, is {value}")
+        return value

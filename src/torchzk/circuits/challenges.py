@@ -13,21 +13,22 @@ def leaf_challenge(randomness: bytes, sector_id: int, index: int, n_nodes: int) 
     Args:
         randomness: 32 bytes, a canonical little-endian Fr.
         sector_id: Sector number.
-        index: Challenge index, from `challenge_indexes`.
+        index: One of `challenge_indexes`.
         n_nodes: Leaves of the tree.
     """
     message = randomness + sector_id.to_bytes(8, "little") + index.to_bytes(8, "little")
     return int.from_bytes(hashlib.sha256(message).digest()[:8], "little") % n_nodes
 
 
-def challenge_indexes(api: ApiVersion, n_slots: int, n_challenges: int, slot: int) -> range:
-    """Indexes of the `n_challenges` challenges of a slot.
+def challenge_indexes(api: ApiVersion, place: int, n_challenges: int) -> range:
+    """Indexes of the `n_challenges` challenges of a sector.
+
+    From API 1.2.0 on every sector has the same ones; before, they run on over all sectors.
 
     Args:
-        api: From 1.2.0 on every sector has the same indexes; before, they run on over all slots.
-        n_slots: Slots in a partition.
-        slot: Place of the slot among those of all partitions, padding included.
+        api: Version of the registered proof.
+        place: The sector's place among those of all partitions, full partitions assumed.
+        n_challenges: Challenges a sector.
     """
-    del n_slots
-    start = 0 if api is ApiVersion.V1_2 else slot * n_challenges
+    start = 0 if api is ApiVersion.V1_2 else place * n_challenges
     return range(start, start + n_challenges)

@@ -7,7 +7,6 @@ numbers and nesting without bound are all refused.
 from __future__ import annotations
 
 import difflib
-import itertools
 import json
 import re
 import stat
@@ -60,7 +59,7 @@ class Node:
         raise InputError(f"{self.document}: {where}{problem}")
 
     def fields(self, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, Node]:
-        """The members of an object that has all `required` keys, perhaps `optional` ones, no others."""
+        """The members of an object that has all `required` keys and no unknown one."""
         if not isinstance(self.value, Mapping):
             self.fail(f"must be an object, is {show(self.value)}")
         needed = tuple(required)
@@ -102,27 +101,23 @@ class Node:
     def bytes32(self) -> bytes:
         """32 bytes written as a list of 32 integers."""
         values = self._list(32)
-        # a boolean is an integer to `bytes`, not to us
-        if set(map(type, values)) == {int}:
-            try:
-                return bytes(values)
-            except ValueError:
-                pass
-        bad = next(i for i, v in enumerate(values) if type(v) is not int or not 0 <= v <= 255)
-        return Node(values[bad], bad, self).fail(f"must be a byte, is {show(values[bad])}")
+        octets = _octets(values)
+        if octets is None:
+            bad = next(v for v in self.items() if _octets([v.value]) is None)
+            bad.fail(f"must be a byte, is {show(bad.value)}")
+        return octets
 
     def many_bytes32(self, count: int) -> bytes:
         """A list of `count` values of 32 bytes, concatenated."""
-        rows = self._list(count)
-        if all(type(row) is list and len(row) == 32 for row in rows):
-            flat = list(itertools.chain.from_iterable(rows))
-            if set(map(type, flat)) == {int}:
-                try:
-                    return bytes(flat)
-                except ValueError:
-                    pass
-        # slowly, to find the place
-        return b"".join(item.bytes32() for item in self.items(count))
+        flat: list[object] = []
+        for row in self._list(count):
+            if type(row) is list and len(row) == 32:
+                flat += row
+        octets = _octets(flat) if len(flat) == 32 * count else None
+        if octets is None:
+            # one by one, to find the place
+            octets = b"".join(item.bytes32() for item in self.items())
+        return octets
 
     def _list(self, count: int | None) -> list[object]:
         if not isinstance(self.value, list):
@@ -207,6 +202,17 @@ def show(value: object) -> str:
         return text
     size = f" ({len(value)} characters)" if isinstance(value, str) else ""
     return f"{text[:_SHOWN]}...{size}"
+
+
+def _octets(values: list[object]) -> bytes | None:
+    """Integers in 0..255 as bytes; None where one is not."""
+    # a boolean is an integer to `bytes`, not to us
+    if any(kind is not int for kind in set(map(type, values))):
+        return None
+    try:
+        return bytes(values)  # type: ignore[arg-type]
+    except ValueError:
+        return None
 
 
 class _RepeatedKeyError(ValueError):

@@ -1,0 +1,168 @@
+"""Job files: what to prove, typed and checked against the circuit.
+
+Source: spec/interface.md "Job files". What a job says is consistent once it is loaded; whether
+its vanilla proofs hold is the question of `vanilla_checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+from torchzk.circuits.json_input import Node, parse_json, read_file, show
+from torchzk.circuits.miner_id import MAX_MINER_ID, prover_id
+from torchzk.circuits.post_shapes import PostShape
+from torchzk.circuits.registered import PostKind, RegisteredPost, default_post, read_post
+from torchzk.circuits.registry import Circuit
+from torchzk.circuits.vanilla import SectorProof, sector_from_base64, sector_from_json
+from torchzk.params.fields import FR
+
+_REQUIRED = ("kind", "sector_size", "miner_id", "randomness", "vanilla_proofs")
+_OPTIONAL: dict[PostKind, tuple[str, ...]] = {
+    "winning": ("registered_proof", "sector_number"),
+    "window": ("registered_proof", "sector_number", "partition_index"),
+}
+# a partition holds thousands of sectors and an actor has at most a few thousand partitions
+_MAX_PARTITION = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class PostJob:
+    """Everything that winning or window PoSt of some sectors is made from."""
+
+    shape: PostShape
+    miner_id: int
+    registered: RegisteredPost
+    first_partition: int
+    """Index of the partition that the first sector is in: `partition_index`, or 0."""
+    randomness: bytes
+    """32 bytes, a canonical little-endian Fr."""
+    sectors: tuple[SectorProof, ...]
+    """In ascending order of sector id, without padding."""
+
+    @property
+    def kind(self) -> PostKind:
+        return self.shape.kind
+
+    @property
+    def sector_size(self) -> int:
+        """Bytes."""
+        return self.shape.sector.sector_size
+
+    @cached_property
+    def prover_id(self) -> bytes:
+        """The miner id in 32 bytes."""
+        return prover_id(self.miner_id)
+
+    @property
+    def n_partitions(self) -> int:
+        return -(-len(self.sectors) // self.shape.sectors_per_partition)
+
+    def partition(self, index: int) -> tuple[SectorProof, ...]:
+        """The sectors of the job's partition `index`, counted from 0; the last one may be short."""
+        n = self.shape.sectors_per_partition
+        return self.sectors[index * n : (index + 1) * n]
+
+
+def load_job(source: Path | bytes | Mapping[str, object], circuit: Circuit) -> PostJob:
+    """Read a job that `circuit` is to prove.
+
+    Args:
+        source: A job file, its bytes, or the parsed object.
+        circuit: What the configuration chose; the job must be for it.
+
+    Raises:
+        InputError: The file cannot be read, or breaks a rule of the format. Names the place.
+    """
+    node = _root(source)
+    _check_circuit(node, circuit)
+    shape = circuit.shape
+    fields = node.fields(_REQUIRED, _OPTIONAL[shape.kind])
+    miner_id = fields["miner_id"].integer(0, MAX_MINER_ID)
+    registered = (
+        read_post(fields["registered_proof"], shape.kind, circuit.sector_size)
+        if "registered_proof" in fields
+        else default_post(shape.kind, circuit.sector_size)
+    )
+    first_partition = (
+        fields["partition_index"].integer(0, _MAX_PARTITION) if "partition_index" in fields else 0
+    )
+    randomness = _randomness(fields["randomness"])
+    limit = shape.sectors_per_partition if "partition_index" in fields else None
+    sectors = _sectors(fields["vanilla_proofs"], shape, limit)
+    if "sector_number" in fields:
+        _check_sector_number(fields["sector_number"], sectors)
+    return PostJob(shape, miner_id, registered, first_partition, randomness, sectors)
+
+
+def _root(source: Path | bytes | Mapping[str, object]) -> Node:
+    if isinstance(source, Path):
+        return parse_json(read_file(source), str(source))
+    if isinstance(source, bytes):
+        return parse_json(source, "job")
+    return Node(source, "job")
+
+
+def _check_circuit(node: Node, circuit: Circuit) -> None:
+    """First of all, so that a job of another kind is not told about its keys."""
+    value = node.value
+    if not isinstance(value, Mapping):
+        node.fail(f"must be an object, is {show(value)}")
+    if "kind" not in value:
+        if "Phase1Out" in value or "replica_id" in value:
+            node.fail("is the C1 output of a PoRep, which this release does not prove yet")
+        node.fail("the key 'kind' is missing")
+    kind = Node(value["kind"], "kind", node)
+    if kind.text() in ("porep", "update"):
+        kind.fail(f"{show(kind.value)} is not proven by this release yet: winning and window are")
+    if kind.value not in _OPTIONAL:
+        kind.fail(f"must be one of {', '.join(_OPTIONAL)}, is {show(kind.value)}")
+    if kind.value != circuit.kind:
+        kind.fail(f"the job is for {show(kind.value)}, the circuit is {circuit.name}")
+    if "sector_size" not in value:
+        node.fail("the key 'sector_size' is missing")
+    size = Node(value["sector_size"], "sector_size", node)
+    if size.integer(0, 1 << 63) != circuit.sector_size:
+        size.fail(
+            f"the job is for {size.value} byte sectors,"
+            f" the circuit is {circuit.name} of {circuit.sector_size}"
+        )
+
+
+def _randomness(node: Node) -> bytes:
+    randomness = node.hex32()
+    if int.from_bytes(randomness, "little") >= FR.modulus:
+        node.fail(
+            "is no field element: as 32 little-endian bytes it is r or more;"
+            " callers clear the top two bits (byte 31 &= 0x3f)"
+        )
+    return randomness
+
+
+def _sectors(node: Node, shape: PostShape, limit: int | None) -> tuple[SectorProof, ...]:
+    """The vanilla proofs, at most `limit` of them if given."""
+    proofs = list(node.items(1 if shape.kind == "winning" else None))
+    if not proofs:
+        node.fail("is empty: a job proves at least one sector")
+    if limit is not None and len(proofs) > limit:
+        node.fail(f"one partition holds at most {limit} sectors, has {len(proofs)}")
+    sectors = []
+    for proof in proofs:
+        read = sector_from_base64 if isinstance(proof.value, str) else sector_from_json
+        sectors.append(read(proof, shape.sector.tree_r, shape.challenges_per_sector))
+    for i, (a, b) in enumerate(pairwise(sectors), start=1):
+        if a.sector_id >= b.sector_id:
+            proofs[i].fail(
+                f"sector {b.sector_id} comes after sector {a.sector_id}:"
+                " sector ids must be strictly ascending"
+            )
+    return tuple(sectors)
+
+
+def _check_sector_number(node: Node, sectors: tuple[SectorProof, ...]) -> None:
+    number = node.integer(0, (1 << 64) - 1)
+    if all(sector.sector_id != number for sector in sectors):
+        node.fail(f"sector {number} is not among the vanilla proofs")

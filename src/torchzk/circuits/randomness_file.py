@@ -1,0 +1,31 @@
+"""The file that fixes a proof's r and s, to repeat its bytes. Source: spec/interface.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torchzk.circuits.json_input import Node, parse_json, read_file
+from torchzk.groth16.prover import Randomisers
+from torchzk.params.fields import FR
+
+
+def load_randomisers(path: Path, n_partitions: int) -> list[Randomisers]:
+    """r and s of each partition, from a list of {"r": hex, "s": hex}, 32 bytes little-endian.
+
+    Raises:
+        InputError: The file is not that, has another number of pairs, or a value is r or above.
+    """
+    pairs = parse_json(read_file(path), str(path)).items(n_partitions)
+    return [_pair(pair) for pair in pairs]
+
+
+def _pair(node: Node) -> Randomisers:
+    fields = node.fields(("r", "s"))
+    return Randomisers(_scalar(fields["r"]), _scalar(fields["s"]))
+
+
+def _scalar(node: Node) -> int:
+    value = int.from_bytes(node.hex32(), "little")
+    if value >= FR.modulus:
+        node.fail("is no field element: as 32 little-endian bytes it is r or more")
+    return value
