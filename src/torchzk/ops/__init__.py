@@ -14,7 +14,9 @@ from torchzk.ops.field import (
 )
 from torchzk.ops.fp2 import fp2_add, fp2_batch_inverse, fp2_mul, fp2_neg, fp2_sqr, fp2_sub
 from torchzk.ops.ntt import coset_scale, intt, intt_dit, naive_ntt, ntt, ntt_dif
+from torchzk.ops.poseidon import poseidon, poseidon_wires
 from torchzk.ops.quotient import quotient
+from torchzk.ops.sha256 import sha256
 from torchzk.ops.spmv import spmv, spmv_transposed
 
 __all__ = [
@@ -37,8 +39,11 @@ __all__ = [
     "neg",
     "ntt",
     "ntt_dif",
+    "poseidon",
+    "poseidon_wires",
     "quotient",
     "scale",
+    "sha256",
     "spmv",
     "spmv_transposed",
     "sub",

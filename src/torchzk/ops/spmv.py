@@ -86,8 +86,8 @@ class _Table:
     """The distinct coefficients of a matrix, those that need no multiplication set apart."""
 
     def __init__(self, limbs: torch.Tensor) -> None:
-        one, minus_one = pack_mont([1, FR.modulus - 1], FR, limbs.device).split(1, dim=1)
-        is_one, is_minus_one = (limbs == one).all(0), (limbs == minus_one).all(0)
+        units = pack_mont([1, FR.modulus - 1], FR, limbs.device)
+        is_one, is_minus_one = ((limbs == units[:, i : i + 1]).all(0) for i in range(2))
         self._words = wide_ntt.to_wide(limbs)
         self._signs = is_one.double() - is_minus_one.double()
 
@@ -100,5 +100,5 @@ class _Table:
         others = (signs == 0).nonzero().squeeze(1)
         factors = self._words[:, ids[others], None].expand(-1, -1, k)
         product = wide_ntt.mul(words[:, others].flatten(1), factors.flatten(1))
-        out[:, others] = product.view(-1, others.shape[0], k)
+        out[:, others] = product.view(words.shape[0], others.shape[0], k)
         return out

@@ -13,6 +13,7 @@ i and of j normal elements is exact while i * j <= 7 (i * j <= 3 in `mul_ext` at
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -54,11 +55,15 @@ def _constants(field: PrimeField, device: torch.device) -> _Constants:
     p, w = field.modulus, n_words(field)
     residues = [pow(2, WORD_BITS * k, p) * field.r_inv % p for k in range(2 * w)]
     columns = [[*_centred(c, w), c / p] for c in residues]
-    options = {"dtype": torch.float64, "device": device}
+    weights = [2.0 ** (WORD_BITS * k) / p for k in range(w)]
+
+    def column(words: Sequence[float]) -> torch.Tensor:
+        return torch.tensor(words, dtype=torch.float64, device=device).unsqueeze(1)
+
     return _Constants(
-        reduction=torch.tensor(columns, **options).t().contiguous(),
-        weights=torch.tensor([[2.0 ** (WORD_BITS * k) / p for k in range(w)]], **options),
-        modulus=torch.tensor(_centred(p, w), **options).unsqueeze(1),
+        reduction=torch.cat([column(c) for c in columns], dim=1),
+        weights=column(weights).t(),
+        modulus=column(_centred(p, w)),
     )
 
 
@@ -121,6 +126,37 @@ def reduce(a: torch.Tensor, field: PrimeField) -> torch.Tensor:
     times = torch.matmul(const.weights, a).round_()
     t = torch.addcmul(a, const.modulus, times, value=-1)
     return _carry(t, 2)
+
+
+def linear_columns(a: torch.Tensor, field: PrimeField) -> torch.Tensor:
+    """What `linear` multiplies by: for normal elements `[W, n]`, `[W + 1, W, n]`.
+
+    Column k holds a 2^(24 k) mod p in words, and below them that value over p.
+    """
+    shifts = [pow(2, WORD_BITS * k + 32 * field.n_limbs, field.modulus) for k in range(a.shape[0])]
+    words = torch.stack([mul(a, constant(s, field, a.device), field) for s in shifts], dim=1)
+    over_p = torch.matmul(_constants(field, a.device).weights, words.flatten(1))
+    return torch.cat((words, over_p.view(1, *words.shape[1:])))
+
+
+def linear(columns: torch.Tensor, a: torch.Tensor, field: PrimeField) -> torch.Tensor:
+    """Normal sums, over lanes, of fixed elements times the normal elements `a` `[W, lanes, n]`.
+
+    Args:
+        columns: `[W + 1, m, W, lanes]`, the `linear_columns` of m by lanes fixed elements.
+        a: The elements that vary; their form is kept. Exact while W * lanes <= 121.
+
+    Returns:
+        `[W, m, n]`.
+    """
+    w, lanes, n = a.shape
+    m = columns.shape[1]
+    folded = columns.reshape((w + 1) * m, w * lanes) @ a.reshape(w * lanes, n)
+    folded = folded.view(w + 1, m * n)
+    # carried before the multiples of p are taken off, since both may come near 2^53
+    words = _carry(folded[:w], 2)
+    words.addcmul_(_constants(field, a.device).modulus, folded[w].round_(), value=-1)
+    return _carry(words, 2).view(w, m, n)
 
 
 def mul(a: torch.Tensor, b: torch.Tensor, field: PrimeField) -> torch.Tensor:
