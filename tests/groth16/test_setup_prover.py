@@ -1,0 +1,134 @@
+"""Setup and prover on a toy circuit, against the formulas of the paper on integers."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from groth16.toy import COPIES, global_rows, toy_assignment, toy_r1cs
+
+from torchzk.backends import Backend
+from torchzk.errors import ConfigError, UnsatisfiedError
+from torchzk.groth16.columns import transposed_products
+from torchzk.groth16.keys import QUERIES, check_lengths
+from torchzk.groth16.lengths import expected_lengths
+from torchzk.groth16.prover import Randomisers, prove
+from torchzk.groth16.setup import lagrange_at, make_key, make_verifying_key
+from torchzk.groth16.toxic_waste import DEV, ToxicWaste
+from torchzk.groth16.verifier import verify
+from torchzk.ops.layout import pack_mont, rows_to_points, unpack_mont
+from torchzk.params import integers
+from torchzk.params.curves import G1, G2
+from torchzk.params.domains import Domain
+from torchzk.params.fields import FR
+from torchzk.timeline import Timeline
+
+R = FR.modulus
+
+
+def lagrange(domain: Domain, tau: int) -> list[int]:
+    """The basis at tau by its definition, a product over the other points."""
+    points = [pow(domain.omega, j, R) for j in range(domain.size)]
+    out = []
+    for j, at in enumerate(points):
+        top = bottom = 1
+        for k, other in enumerate(points):
+            if k != j:
+                top, bottom = top * (tau - other) % R, bottom * (at - other) % R
+        out.append(top * pow(bottom, -1, R) % R)
+    return out
+
+
+def test_lagrange_basis_is_its_definition(backend: Backend, device: torch.device) -> None:
+    for log_n in (0, 1, 4):
+        domain, tau = Domain(log_n), random.Random(log_n).randrange(R)
+        assert unpack_mont(lagrange_at(backend, domain, tau, device), FR) == lagrange(domain, tau)
+
+
+def test_a_tau_of_the_domain_is_refused(backend: Backend, device: torch.device) -> None:
+    domain = Domain(3)
+    with pytest.raises(ConfigError, match="tau"):
+        lagrange_at(backend, domain, pow(domain.omega, 5, R), device)
+
+
+def test_transposed_products_are_sums_over_rows(backend: Backend, device: torch.device) -> None:
+    r1cs = toy_r1cs()
+    y = [random.Random(1).randrange(R) for _ in range(r1cs.domain.size)]
+    got = transposed_products(backend, r1cs, pack_mont(y, FR, device))
+    for columns, rows in zip(got, global_rows(r1cs), strict=True):
+        expected = [0] * (r1cs.n_inputs + r1cs.n_aux)
+        for weight, row in zip(y, rows, strict=False):
+            for variable, k in row.items():
+                expected[variable] = (expected[variable] + weight * k) % R
+        assert unpack_mont(columns, FR) == expected
+
+
+def test_key_holds_the_points_of_the_specification(
+    backend: Backend, device: torch.device
+) -> None:
+    r1cs, waste = toy_r1cs(), ToxicWaste(alpha=3, beta=5, gamma=7, delta=11, tau=13)
+    key = make_key(backend, r1cs, waste, device, Timeline())
+    basis = lagrange(r1cs.domain, waste.tau)
+    n = r1cs.n_inputs + r1cs.n_aux
+    u, v, w = ([0] * n for _ in range(3))
+    for column, rows in zip((u, v, w), global_rows(r1cs), strict=True):
+        for weight, row in zip(basis, rows, strict=False):
+            for variable, k in row.items():
+                column[variable] += weight * k
+    mixed = [5 * a + 3 * b + c for a, b, c in zip(u, v, w, strict=True)]
+    by_gamma, by_delta = pow(7, -1, R), pow(11, -1, R)
+    vanishing = pow(13, r1cs.domain.size, R) - 1
+    scalars = {
+        "h": [pow(13, i, R) * vanishing * by_delta for i in range(r1cs.domain.size - 1)],
+        "l": [x * by_delta for x in mixed[r1cs.n_inputs :]],
+        "a": [x for x in u if x % R],
+        "b_g1": [x for x in v if x % R],
+        "b_g2": [x for x in v if x % R],
+    }
+    for name, curve in QUERIES.items():
+        got = rows_to_points(key.query(name, 0, key.lengths.of(name), device), curve)
+        expected = [integers.mul(curve, x % R, curve.generator) for x in scalars[name]]
+        assert got == expected, name
+    ic = [x * by_gamma for x in mixed[: r1cs.n_inputs]]
+    assert list(key.vk.ic) == [integers.mul(G1, x % R, G1.generator) for x in ic]
+    assert key.vk.gamma_g2 == integers.mul(G2, 7, G2.generator)
+    assert make_verifying_key(backend, r1cs, waste, device, Timeline()) == key.vk
+    check_lengths(key, expected_lengths(r1cs), r1cs.n_inputs, "toy")
+
+
+def test_proofs_verify_and_only_for_their_inputs(backend: Backend, device: torch.device) -> None:
+    r1cs = toy_r1cs()
+    key = make_key(backend, r1cs, DEV, device, Timeline())
+    ys = [0, 1, R - 1, 12345, 1 << 200][:COPIES]
+    assignment, public = toy_assignment(77, ys, device)
+    proofs = [
+        prove(backend, key, r1cs, assignment, z, Timeline(), circuit="toy")
+        for z in (Randomisers(0, 0), Randomisers(1, R - 1), Randomisers.draw())
+    ]
+    assert len({p.to_bytes() for p in proofs}) == len(proofs)
+    for proof in proofs:
+        assert verify(key.vk, proof, public)
+        assert not verify(key.vk, proof, [*public[:-1], (public[-1] + 1) % R])
+
+
+def test_the_same_randomisers_give_the_same_bytes(backend: Backend, device: torch.device) -> None:
+    r1cs = toy_r1cs()
+    key = make_key(backend, r1cs, DEV, device, Timeline())
+    assignment, _ = toy_assignment(9, [1, 2, 3, 4, 5], device)
+    z = Randomisers(5, 6)
+    one, two = (
+        prove(backend, key, r1cs, assignment, z, Timeline(), circuit="toy") for _ in range(2)
+    )
+    assert one.to_bytes() == two.to_bytes()
+
+
+def test_a_false_assignment_is_named_by_its_row(backend: Backend, device: torch.device) -> None:
+    r1cs = toy_r1cs()
+    key = make_key(backend, r1cs, DEV, device, Timeline())
+    assignment, _ = toy_assignment(9, [1, 2, 3, 4, 5], device)
+    # the private t of copy 2, which row 1 + 2 * 2 + 1 defines
+    assignment.aux[0, 1 + 2 * 2 + 1] ^= 1
+    with pytest.raises(UnsatisfiedError, match="toy: constraint 6 ") as caught:
+        prove(backend, key, r1cs, assignment, Randomisers(1, 2), Timeline(), circuit="toy")
+    assert caught.value.row == 6
