@@ -1,0 +1,201 @@
+"""The shell of every command: flags, exit codes, signals, and what is said on which stream.
+
+Progress, warnings and tables go to stderr. On stdout goes what was asked for; with `--json` one
+object, on the last line, whether the command went well or not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import errno
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from rich.console import Console
+
+from torchzk.config import Config, load_config
+from torchzk.errors import ConfigError, Interrupted, ResourceError, TorchzkError
+
+Report = dict[str, Any]
+"""What a command says in JSON; `ok` is added."""
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@dataclasses.dataclass
+class Screen:
+    """The terminal side of a command. `warnings` collects what was warned of."""
+
+    console: Console
+    json: bool
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+    def warn(self, message: str) -> None:
+        """Say something on stderr that must not be overlooked, and keep it for the report."""
+        self.warnings.append(message)
+        self.line(f"warning: {message}", "bold yellow")
+
+    def line(self, text: str, style: str | None = None) -> None:
+        """One line on stderr, with nothing in it that could steer a terminal."""
+        safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+        self.console.print(safe, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    def answer(self, text: str) -> None:
+        """A line of result on stdout, where the report does not take its place."""
+        if not self.json:
+            print(text)
+
+
+Command = Callable[[argparse.Namespace, Screen], Report]
+
+
+class _Signal(KeyboardInterrupt):
+    """A signal on its way up; not an `Exception`, so that no handler takes it for a fault."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are `ConfigError`s."""
+
+    def __init__(self, prog: str, description: str) -> None:
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.add_argument(
+            "--json", action="store_true", help="end with one JSON object on stdout, errors too"
+        )
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        raise ConfigError(f"{message}; see python -m {self.prog} --help")
+
+
+def add_config_flags(parser: Parser, *, job: bool) -> None:
+    """Add `--config` and the flags that override its keys."""
+    parser.add_argument(
+        "--config",
+        required=True,
+        metavar="FILE",
+        help="YAML; looked up as given, in ./configs/ and among the shipped ones",
+    )
+    parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
+    if job:
+        parser.add_argument("--input", type=Path, metavar="JOB", help="the job file")
+        parser.add_argument("--miner-id", type=int, help="for a job that does not say its own")
+
+
+def config_of(args: argparse.Namespace) -> Config:
+    """The config that the flags name, with what they override."""
+    config = load_config(args.config)
+    flags = {key: getattr(args, key, None) for key in ("device", "input", "miner_id", "keys")}
+    if flags["keys"] not in (None, "dev"):
+        flags["keys"] = Path(flags["keys"])
+    return dataclasses.replace(config, **{k: v for k, v in flags.items() if v is not None})
+
+
+def job_file(config: Config) -> Path:
+    """The job to work on.
+
+    Raises:
+        ConfigError: Neither the config nor a flag names one.
+    """
+    if config.input is None:
+        raise ConfigError("input: no job file; give --input JOB, or the key input in the config")
+    return config.input
+
+
+def execute(parser: Parser, command: Command, argv: Sequence[str] | None = None) -> int:
+    """Run a command from its arguments to its exit code; whatever it raises becomes one.
+
+    Known errors are one line on stderr. Anything else is a fault of ours and shows its traceback.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    screen = Screen(Console(stderr=True), "--json" in arguments)
+    with _signals() as received:
+        try:
+            report = command(parser.parse_args(arguments), screen)
+            _emit(screen, {"ok": True, **report, "warnings": screen.warnings})
+        except SystemExit:
+            # --help
+            raise
+        except BaseException as e:
+            # a library may have turned the interrupt into an error of its own
+            return _fail(screen, Interrupted(received[0]) if received else _known(e))
+    return 0
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Turn the first SIGINT or SIGTERM into an exception; a second one ends the process at once."""
+    received: list[int] = []
+    watched = (signal.SIGINT, signal.SIGTERM)
+
+    def stop(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        for other in watched:
+            signal.signal(other, signal.SIG_DFL)
+        raise _Signal(number)
+
+    # what a parent told us to ignore stays ignored
+    heard = [n for n in watched if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heard}
+    try:
+        yield received
+    finally:
+        if not received:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _known(e: BaseException) -> BaseException:
+    """An error as the class that its exit code belongs to; unknown ones stay what they are."""
+    if isinstance(e, BrokenPipeError):
+        return Interrupted(signal.SIGPIPE)
+    if isinstance(e, OSError) and e.errno in _FULL:
+        return ResourceError(f"the disk is full: {e.filename or 'stdout'}")
+    out_of_memory = type(e).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in str(e)
+    if isinstance(e, MemoryError) or (isinstance(e, RuntimeError) and out_of_memory):
+        detail = str(e).splitlines()[0] if str(e) else "an allocation failed"
+        return ResourceError(f"not enough memory: {detail}")
+    return e
+
+
+def _fail(screen: Screen, e: BaseException) -> int:
+    """Report an error on both streams and return its exit code."""
+    code = e.exit_code if isinstance(e, TorchzkError) else 1
+    if code == 1:
+        screen.console.file.write("".join(traceback.format_exception(e)))
+    screen.line(f"torchzk: {type(e).__name__}: {e}", "bold red")
+    try:
+        _emit(
+            screen,
+            {
+                "ok": False,
+                "error": type(e).__name__,
+                "message": str(e),
+                "exit_code": code,
+                "warnings": screen.warnings,
+            },
+        )
+    except OSError:
+        # nobody reads, or nothing can be written: let the interpreter's own flush find no fault
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def _emit(screen: Screen, report: Report) -> None:
+    """The JSON line, if it is wanted, and out with everything that waits in the buffer."""
+    if screen.json:
+        print(json.dumps(report))
+    if sys.stdout is not None:
+        sys.stdout.flush()
