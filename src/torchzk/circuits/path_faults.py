@@ -70,8 +70,8 @@ def _between(low: int, high: int) -> str:
     if high == 0:
         return "level 0: the leaf of the Merkle path differs from other paths"
     if high == low + 1:
-        return f"level {low}: the siblings of the Merkle path do not hash to the node above"
+        return f"level {low}: the node and its siblings do not hash to the node above"
     return (
         f"levels {low} to {high - 1}: the Merkle path does not hash to the node above them, and"
-        " no other path of the sector passes between"
+        " no sound path of the sector passes between"
     )
