@@ -1,5 +1,6 @@
 """Every operation in plain PyTorch, on any device: the reference, and the backend `torch`."""
 
+from torchzk.ops.curve import add_affine, neg_affine, on_curve
 from torchzk.ops.field import (
     add,
     batch_inverse,
@@ -12,7 +13,9 @@ from torchzk.ops.field import (
     sub,
     to_mont,
 )
+from torchzk.ops.fixed_base import fixed_base
 from torchzk.ops.fp2 import fp2_add, fp2_batch_inverse, fp2_mul, fp2_neg, fp2_sqr, fp2_sub
+from torchzk.ops.msm import bit_sums, msm
 from torchzk.ops.ntt import coset_scale, intt, intt_dit, naive_ntt, ntt, ntt_dif
 from torchzk.ops.poseidon import poseidon, poseidon_wires
 from torchzk.ops.quotient import quotient
@@ -21,8 +24,11 @@ from torchzk.ops.spmv import spmv, spmv_transposed
 
 __all__ = [
     "add",
+    "add_affine",
     "batch_inverse",
+    "bit_sums",
     "coset_scale",
+    "fixed_base",
     "fp2_add",
     "fp2_batch_inverse",
     "fp2_mul",
@@ -35,10 +41,13 @@ __all__ = [
     "is_zero",
     "mont_mul",
     "mont_sqr",
+    "msm",
     "naive_ntt",
     "neg",
+    "neg_affine",
     "ntt",
     "ntt_dif",
+    "on_curve",
     "poseidon",
     "poseidon_wires",
     "quotient",

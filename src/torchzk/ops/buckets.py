@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from torchzk.ops import wide_points
-from torchzk.ops.chunks import point_chunk_size
+from torchzk.ops.chunks import point_chunk_size, ranges
 from torchzk.params.curves import Curve
 
 
 class PointPool:
-    """Packed points, with room for the sums that will join them; grows when `room` is too little.
+    """Packed points and, after them, sums as they are made.
 
     A point is named by its index, so that one which waits for a partner never moves.
     """
@@ -32,27 +32,20 @@ class PointPool:
         """The points named by `index`, packed."""
         return self._packed[index]
 
+    def points(self, index: torch.Tensor) -> torch.Tensor:
+        """The points named by `index`, float64 `[2, d, W, n]`."""
+        return wide_points.unpack_points(self._packed[index], self._curve)
+
     def add(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """Sums of two points each; their indices, int64 of the shape of `left`."""
         start = self._used
-        self._reserve(left.shape[0])
-        for a, b in zip(*(self._pieces(x) for x in (left, right)), strict=True):
-            p, q = (wide_points.unpack_points(self._packed[i], self._curve) for i in (a, b))
+        self.reserve(len(left))
+        for piece in ranges(len(left), point_chunk_size(left.device)):
+            p, q = self.points(left[piece]), self.points(right[piece])
             total = wide_points.pack_points(wide_points.add(p, q, self._curve))
-            self._packed[self._used : self._used + len(a)] = total
-            self._used += len(a)
+            self._packed[self._used : self._used + len(total)] = total
+            self._used += len(total)
         return torch.arange(start, self._used, device=left.device)
-
-    def _reserve(self, n: int) -> None:
-        """Make room for `n` more points."""
-        if self._used + n > self._packed.shape[0]:
-            more = max(n, self._used)
-            self._packed = torch.cat(
-                (self._packed, self._packed.new_empty(more, self._packed.shape[1]))
-            )
-
-    def _pieces(self, index: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return index.split(point_chunk_size(index.device))
 
 
 def sum_by_label(
@@ -115,7 +108,8 @@ def bit_sums_of_labels(
 
     Source:
         sum_j j B_j = sum_k 2^k S_k where S_k sums the odd entries of T_k, T_0 = B and
-        T_(k+1)[j] = T_k[2 j] + T_k[2 j + 1]: two additions a bucket, if all are in use, in log-many batches.
+        T_(k+1)[j] = T_k[2 j] + T_k[2 j + 1]: two additions a bucket when all are in use, in as
+        many batches as a digit has bits.
     """
     positions, chosen = [], []
     for k in range(bits):

@@ -8,7 +8,7 @@ bound the scratch memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import torch
@@ -39,6 +39,11 @@ def _keep_freed_memory() -> None:
     temporary of a megabyte is mapped and cleared afresh, which costs more than its arithmetic.
     """
     torch.zeros(30 << 20, dtype=torch.uint8)
+
+
+def ranges(n: int, size: int) -> Iterator[slice]:
+    """0..n in slices of `size`, the last of them shorter."""
+    return (slice(i, min(i + size, n)) for i in range(0, n, size))
 
 
 def over_chunks(

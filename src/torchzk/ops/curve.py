@@ -8,7 +8,7 @@ import torch
 
 from torchzk.errors import LayoutError
 from torchzk.ops import wide, wide_points
-from torchzk.ops.chunks import point_chunk_size
+from torchzk.ops.chunks import point_chunk_size, ranges
 from torchzk.ops.field import neg
 from torchzk.ops.layout import check_rows, coordinates_to_rows, rows_to_coordinates
 from torchzk.params.curves import Curve
@@ -69,5 +69,6 @@ def on_curve(points: torch.Tensor, curve: Curve) -> torch.Tensor:
 def _over_rows(f: Callable[..., torch.Tensor], *xs: torch.Tensor) -> torch.Tensor:
     """`f(*xs)` for a function that works on the first axis point by point."""
     n, size = xs[0].shape[0], point_chunk_size(xs[0].device)
-    pieces = [f(*(x[i : i + size] for x in xs)) for i in range(0, max(n, 1), size)]
-    return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+    if n <= size:
+        return f(*xs)
+    return torch.cat([f(*(x[piece] for x in xs)) for piece in ranges(n, size)])

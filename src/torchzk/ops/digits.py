@@ -31,7 +31,7 @@ def unsigned_digits(scalars: torch.Tensor, bits: int, n_windows: int) -> torch.T
 
 
 def signed_windows(n_limbs: int, bits: int) -> int:
-    """Windows that hold any scalar of `n_limbs` limbs in signed digits: a bit more for the carry."""
+    """Windows of signed digits that hold any `n_limbs` limbs: a bit more, for the carry."""
     return -(-(LIMB_BITS * n_limbs + 1) // bits)
 
 

@@ -40,7 +40,9 @@ def check_pair(a: torch.Tensor, b: torch.Tensor, field: PrimeField) -> None:
 def check_rows(points: torch.Tensor, curve: Curve) -> None:
     """Raise `LayoutError` unless `points` is an int32 `[n, *curve.row_shape]`."""
     if points.dtype != torch.int32 or points.shape[1:] != curve.row_shape:
-        raise LayoutError(f"{curve.name} points are int32 [n, {curve.row_shape}], got {_of(points)}")
+        raise LayoutError(
+            f"{curve.name} points are int32 [n, {curve.row_shape}], got {_of(points)}"
+        )
 
 
 def _of(x: torch.Tensor) -> str:

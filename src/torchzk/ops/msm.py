@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 
 from torchzk.errors import LayoutError
 from torchzk.ops import wide_points
 from torchzk.ops.buckets import PointPool, bit_sums_of_labels, sum_by_label
-from torchzk.ops.chunks import point_chunk_size
+from torchzk.ops.chunks import point_chunk_size, ranges
 from torchzk.ops.digits import signed_digits, signed_windows, unsigned_digits
 from torchzk.ops.layout import check_limbs, check_rows, rows_to_points
 from torchzk.params import integers
@@ -46,11 +44,13 @@ def msm(
     n = _check(scalars, points, curve)
     bits = _window_bits(n, curve)
     sums: dict[int, Point] = {}
-    for i, j in _pieces(n, signed_windows(scalars.shape[0], bits), curve, limit_bytes):
-        base = _pack(points[i:j], curve, signed=True)
-        digits = signed_digits(scalars[:, i:j], bits)
-        # the opposite of a point follows all points
-        index = torch.arange(j - i, device=points.device) + (digits < 0) * (j - i)
+    size = _piece(signed_windows(scalars.shape[0], bits), curve, limit_bytes)
+    for piece in ranges(n, size):
+        base = _pack(points[piece], curve, signed=True)
+        digits = signed_digits(scalars[:, piece], bits)
+        # the opposites follow the points
+        count = digits.shape[1]
+        index = torch.arange(count, device=points.device) + (digits < 0) * count
         _accumulate(sums, digits.abs(), index, base, bits, curve)
     return _fold(sums, curve)
 
@@ -86,10 +86,10 @@ def bit_sums(
         raise LayoutError(f"scalars of bit sums are below 2^{n_bits}")
     n_windows = -(-n_bits // _BIT_SUM_WINDOW)
     sums: dict[int, Point] = {}
-    for i, j in _pieces(n, n_windows, curve, limit_bytes):
-        base = _pack(points[i:j], curve, signed=False)
-        digits = unsigned_digits(scalars[:, i:j], _BIT_SUM_WINDOW, n_windows)
-        index = torch.arange(j - i, device=points.device).expand_as(digits)
+    for piece in ranges(n, _piece(n_windows, curve, limit_bytes)):
+        base = _pack(points[piece], curve, signed=False)
+        digits = unsigned_digits(scalars[:, piece], _BIT_SUM_WINDOW, n_windows)
+        index = torch.arange(digits.shape[1], device=points.device).expand_as(digits)
         _accumulate(sums, digits, index, base, _BIT_SUM_WINDOW, curve)
     return [sums.get(k) for k in range(n_bits)]
 
@@ -118,19 +118,18 @@ def _window_bits(n: int, curve: Curve) -> int:
     return min(range(2, 17), key=lambda c: signed_windows(n_limbs, c) * (n + (1 << c)))
 
 
-def _pieces(n: int, n_windows: int, curve: Curve, limit_bytes: int) -> Iterator[tuple[int, int]]:
-    """Ranges of points whose digits, sums and sorting fit in `limit_bytes`."""
+def _piece(n_windows: int, curve: Curve, limit_bytes: int) -> int:
+    """How many points' digits, sums and sorting fit in `limit_bytes`."""
     # a packed point and ten int64 of labels and indices for each digit, and the points twice
     point = 4 * wide_points.packed_width(curve)
-    size = max(1024, limit_bytes // (n_windows * (point + 80) + 2 * point))
-    return ((i, min(i + size, n)) for i in range(0, n, size))
+    return max(1024, limit_bytes // (n_windows * (point + 80) + 2 * point))
 
 
 def _pack(rows: torch.Tensor, curve: Curve, signed: bool) -> torch.Tensor:
     """Rows to packed points, followed by their opposites if `signed`."""
     plus, minus = [], []
-    for piece in rows.split(point_chunk_size(rows.device)):
-        p = wide_points.from_rows(piece, curve)
+    for piece in ranges(rows.shape[0], point_chunk_size(rows.device)):
+        p = wide_points.from_rows(rows[piece], curve)
         plus.append(wide_points.pack_points(p))
         if signed:
             minus.append(wide_points.pack_points(wide_points.negate(p)))
@@ -155,8 +154,7 @@ def _accumulate(
     pool = PointPool(pool.packed(index), curve)
     index = torch.arange(len(index), device=digits.device)
     positions, index = bit_sums_of_labels(labels, index, bits, pool)
-    found = wide_points.unpack_points(pool.packed(index), curve)
-    rows = wide_points.to_rows(found, curve)
+    rows = wide_points.to_rows(pool.points(index), curve)
     for position, point in zip(positions.tolist(), rows_to_points(rows, curve), strict=True):
         sums[position] = integers.add(curve, sums.get(position), point)
 

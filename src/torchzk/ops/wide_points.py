@@ -58,11 +58,10 @@ def add(p: torch.Tensor, q: torch.Tensor, curve: Curve) -> torch.Tensor:
     field = curve.field
     (x1, y1), (x2, y2) = p, q
     rise, run = y2 - y1, _reduce(x2 - x1, curve)
-    p_infinite, q_infinite = is_infinity(p, curve), is_infinity(q, curve)
     vertical = _is_zero(run, curve)
-    special = bool((vertical | p_infinite | q_infinite).any())
-    if special:
-        # equal points have a tangent, opposite ones none; at infinity anything goes
+    some_vertical = bool(vertical.any())
+    if some_vertical:
+        # equal points have a tangent; opposite ones, like two at infinity, sum to infinity
         tangent = vertical & _is_zero(_reduce(rise, curve), curve)
         rise = torch.where(tangent, 3 * wide.sqr_ext(x1, field), rise)
         run = torch.where(tangent, _reduce(y1 + y1, curve), run)
@@ -72,8 +71,10 @@ def add(p: torch.Tensor, q: torch.Tensor, curve: Curve) -> torch.Tensor:
     x3 = _reduce(wide.sqr_ext(slope, field) - x1 - x2, curve)
     y3 = _reduce(wide.mul_ext(slope, x1 - x3, field) - y1, curve)
     total = torch.stack((x3, y3))
-    if special:
+    if some_vertical:
         total = torch.where(vertical, 0.0, total)
+    p_infinite, q_infinite = is_infinity(p, curve), is_infinity(q, curve)
+    if bool((p_infinite | q_infinite).any()):
         total = torch.where(q_infinite, p, torch.where(p_infinite, q, total))
     return total
 
