@@ -1,0 +1,266 @@
+"""Parameter files in bellperson's layout: a verifying key, then five counted lists of points.
+
+Nothing in the file is trusted before it is compared with the file's size, and the points stay on
+disk: a query maps the bytes it needs, turns them into rows and lets them go, so a file of 47 GB
+costs no more memory than the pieces asked for.
+Source: spec/groth16.md section 9.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from torchzk.backends import Backend
+from torchzk.errors import KeyFileError, LayoutError
+from torchzk.files import atomic_write
+from torchzk.groth16.encoding import Origin, decode_uncompressed, uncompressed_size
+from torchzk.groth16.keys import QUERIES, ProvingKey, QueryLengths, VerifyingKey, check_range
+from torchzk.groth16.vk_file import (
+    COUNT_BYTES,
+    HEAD_BYTES,
+    open_key,
+    read_n_inputs,
+    vk_from_bytes,
+    vk_size,
+    vk_to_bytes,
+)
+from torchzk.ops.layout import check_rows
+from torchzk.params.curves import Curve
+from torchzk.params.fields import PrimeField, split
+
+_POINTS_AT_ONCE = 1 << 16
+"""Points that `save_key` asks for at a time."""
+
+
+@dataclass(frozen=True)
+class ParamsFile:
+    """An open parameter file: a `ProvingKey` whose points are read when they are asked for."""
+
+    path: Path
+    vk: VerifyingKey
+    lengths: QueryLengths
+    _starts: Mapping[str, int]
+    """Byte at which the points of each query start."""
+    _backend: Backend
+    _file: BinaryIO
+    _state: tuple[int, int]
+
+    @classmethod
+    def open(cls, path: Path, backend: Backend) -> ParamsFile:
+        """Check the file's table of sizes and its verifying key, in about a second at most.
+
+        Raises:
+            KeyFileError: Missing, truncated, too long, or a bad point in the verifying key.
+        """
+        file = open_key(path)
+        try:
+            n_inputs, counts, starts = _read_table(file, path)
+            file.seek(0)
+            vk = vk_from_bytes(file.read(vk_size(n_inputs)), str(path))
+            return cls(path, vk, QueryLengths(**counts), starts, backend, file, _state_of(file))
+        except BaseException:
+            file.close()
+            raise
+
+    def query(self, name: str, start: int, stop: int, device: torch.device | str) -> torch.Tensor:
+        """As `ProvingKey.query`, for every point canonical and not at infinity.
+
+        That the points are on the curve and in the subgroup is `key_checks.check_points`.
+
+        Raises:
+            KeyFileError: A bad point, or the file changed since it was opened.
+        """
+        check_range(self.lengths, name, start, stop)
+        curve = QUERIES[name]
+        if start == stop:
+            return torch.zeros(0, *curve.row_shape, dtype=torch.int32, device=device)
+        size = uncompressed_size(curve)
+        offset = self._starts[name] + start * size
+        words = self._words(offset, (stop - start) * size, curve)
+        bad = _first_bad(words, curve.field)
+        if bad is not None:
+            raise self._bad_point(name, start + bad)
+        rows = torch.from_numpy(words.view(np.int32)).to(device)
+        planes = rows.reshape(-1, curve.field.n_limbs).t().contiguous()
+        rows = self._backend.to_mont(planes, curve.field).t().contiguous()
+        return rows.reshape(stop - start, *curve.row_shape)
+
+    def close(self) -> None:
+        """Give the file back; queries fail afterwards."""
+        self._file.close()
+
+    def __enter__(self) -> ParamsFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _words(self, offset: int, size: int, curve: Curve) -> NDArray[np.uint32]:
+        """The points at `offset` as canonical limbs `[n, 2, degree, L]`, copied from the file."""
+        if _state_of(self._file) != self._state:
+            raise KeyFileError(f"{self.path}: the file changed while it was in use")
+        aligned = offset - offset % mmap.ALLOCATIONGRANULARITY
+        length = offset - aligned + size
+        with mmap.mmap(self._file.fileno(), length, access=mmap.ACCESS_READ, offset=aligned) as raw:
+            return _reverse(np.frombuffer(raw, "<u4", size // 4, offset - aligned), curve)
+
+    def _bad_point(self, name: str, index: int) -> KeyFileError:
+        size = uncompressed_size(QUERIES[name])
+        offset = self._starts[name] + index * size
+        self._file.seek(offset)
+        origin = Origin(KeyFileError, f"{self.path}: {name}[{index}] at byte {offset}")
+        try:
+            decode_uncompressed(QUERIES[name], self._file.read(size), origin)
+        except KeyFileError as e:
+            return e
+        return KeyFileError(f"{self.path}: the file changed while it was in use")
+
+
+def write_params(
+    path: Path,
+    vk: VerifyingKey,
+    lengths: QueryLengths,
+    pieces: Iterable[tuple[str, torch.Tensor]],
+    backend: Backend,
+) -> None:
+    """Write a parameter file, whole or not at all.
+
+    Args:
+        lengths: Points in each query, known before the first of them is written.
+        pieces: (query, rows) in the order of the file, each query in any number of pieces; rows
+            are affine, in Montgomery form, on any device.
+
+    Raises:
+        LayoutError: The pieces are out of order or do not add up to `lengths`.
+        KeyFileError: A point at infinity, which no reader takes.
+    """
+    names = list(QUERIES)
+    written = dict.fromkeys(names, 0)
+    current = -1
+    with atomic_write(path) as file:
+        file.write(vk_to_bytes(vk))
+        for name, rows in pieces:
+            if names.index(name) < current:
+                raise LayoutError(f"a piece of query {name} after query {names[current]}")
+            while current < names.index(name):
+                current += 1
+                file.write(lengths.of(names[current]).to_bytes(COUNT_BYTES, "big"))
+            file.write(_to_bytes(name, written[name], rows, backend))
+            written[name] += len(rows)
+        for name in names[current + 1 :]:
+            file.write(lengths.of(name).to_bytes(COUNT_BYTES, "big"))
+        if QueryLengths(**written) != lengths:
+            raise LayoutError(f"queries of {QueryLengths(**written)} were written, not {lengths}")
+
+
+def save_key(path: Path, key: ProvingKey, backend: Backend, device: torch.device | str) -> None:
+    """Write any proving key as a parameter file, piece by piece; errors as `write_params`."""
+
+    def pieces() -> Iterator[tuple[str, torch.Tensor]]:
+        for name in QUERIES:
+            n = key.lengths.of(name)
+            for start in range(0, n, _POINTS_AT_ONCE):
+                yield name, key.query(name, start, min(start + _POINTS_AT_ONCE, n), device)
+
+    write_params(path, key.vk, key.lengths, pieces(), backend)
+
+
+def _read_table(file: BinaryIO, path: Path) -> tuple[int, dict[str, int], dict[str, int]]:
+    """Inputs of the verifying key, points of each query, and where they start.
+
+    Every count is compared with the bytes that follow it before it is used for anything.
+    """
+    total = os.fstat(file.fileno()).st_size
+    n_inputs = read_n_inputs(file.read(HEAD_BYTES), str(path))
+    at = vk_size(n_inputs)
+    if at > total:
+        raise KeyFileError(
+            f"{path}: the count of ic at byte {HEAD_BYTES - COUNT_BYTES} says {n_inputs} points, "
+            f"which end at byte {at}, but the file has {total} bytes"
+        )
+    counts: dict[str, int] = {}
+    starts: dict[str, int] = {}
+    for name, curve in QUERIES.items():
+        file.seek(at)
+        raw = file.read(COUNT_BYTES)
+        if len(raw) < COUNT_BYTES:
+            raise KeyFileError(
+                f"{path}: the count of query {name} is expected at byte {at}, "
+                f"but the file has {total} bytes"
+            )
+        counts[name] = int.from_bytes(raw, "big")
+        starts[name] = at + COUNT_BYTES
+        end = starts[name] + counts[name] * uncompressed_size(curve)
+        if end > total:
+            raise KeyFileError(
+                f"{path}: the count of query {name} at byte {at} says {counts[name]} points, "
+                f"which end at byte {end}, but the file has {total} bytes"
+            )
+        at = end
+    if at != total:
+        raise KeyFileError(
+            f"{path}: its last query, b_g2, ends at byte {at}, but the file has {total} bytes"
+        )
+    return n_inputs, counts, starts
+
+
+def _state_of(file: BinaryIO) -> tuple[int, int]:
+    """Size and time of the last change: whoever writes to the file changes these."""
+    stat = os.fstat(file.fileno())
+    return stat.st_size, stat.st_mtime_ns
+
+
+def _reverse(words: NDArray[np.uint32], curve: Curve) -> NDArray[np.uint32]:
+    """The file's order of limbs to ours or back: a copy, `[n, 2, degree, L]`.
+
+    The file has c1 before c0, the top limb of a number first and big-endian limbs.
+    """
+    limbs = words.reshape(-1, 2, curve.degree, curve.field.n_limbs)
+    flipped: NDArray[np.uint32] = limbs[:, :, ::-1, ::-1].byteswap()
+    return flipped
+
+
+def _first_bad(words: NDArray[np.uint32], field: PrimeField) -> int | None:
+    """Index of the first point with a number not below the modulus, or with x = y = 0.
+
+    The top limb alone decides for all but one in 2^28 numbers, so only it is read for all.
+    """
+    modulus = split(field.modulus, field.n_limbs)
+    top = words[..., -1]
+    suspects = np.flatnonzero(((top >= modulus[-1]) | (top == 0)).any(axis=(1, 2)))
+    points = words[suspects]
+    below = np.zeros(points.shape[:-1], dtype=bool)
+    for limb, bound in enumerate(modulus):
+        below = (points[..., limb] < bound) | (points[..., limb] == bound) & below
+    bad = suspects[~below.all(axis=(1, 2)) | ~points.any(axis=(1, 2, 3))]
+    return int(bad[0]) if len(bad) else None
+
+
+def _to_bytes(name: str, first: int, rows: torch.Tensor, backend: Backend) -> bytes:
+    """Rows in the file's form; `first` is the index of their first point, for messages."""
+    curve = QUERIES[name]
+    check_rows(rows, curve)
+    if len(rows) == 0:
+        return b""
+    at_infinity = (rows == 0).flatten(1).all(dim=1)
+    if bool(at_infinity.any()):
+        index = first + int(at_infinity.nonzero()[0])
+        raise KeyFileError(f"{name}[{index}] is the point at infinity, which no key may hold")
+    planes = rows.reshape(-1, curve.field.n_limbs).t().contiguous()
+    limbs = backend.from_mont(planes, curve.field).t().contiguous().cpu().numpy()
+    return _reverse(limbs.view(np.uint32), curve).tobytes()
