@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from torchzk import backends
+from torchzk import backends, strict_yaml
 from torchzk.config import Config, find_config, load_config, shipped_configs
 from torchzk.errors import ConfigError
 from torchzk.strict_yaml import parse_size
@@ -37,7 +37,6 @@ def test_the_list_of_keys_is_frozen() -> None:
         "circuit.sector_size",
         "keys",
         "input",
-        "miner_id",
         "key_cache",
         "device",
         "backend",
@@ -53,7 +52,7 @@ def test_a_full_config(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         "circuit:\n  kind: winning\n  sector_size: 32 GiB\nkeys: sub/some.params\n"
-        "input: job.json\nminer_id: 1000\nkey_cache: /var/keys\ndevice: cuda:1\nbackend: torch\n"
+        "input: job.json\nkey_cache: /var/keys\ndevice: cuda:1\nbackend: torch\n"
         "runs: ../runs\n",
     )
     config = load_config(path)
@@ -61,7 +60,6 @@ def test_a_full_config(tmp_path: Path) -> None:
     assert config.circuit.sector_size == 32 << 30
     assert config.keys == tmp_path / "sub/some.params"
     assert config.input == tmp_path / "job.json"
-    assert config.miner_id == 1000
     assert config.key_cache == Path("/var/keys")
     assert config.device == "cuda:1"
     assert config.runs == tmp_path / "../runs"
@@ -70,7 +68,7 @@ def test_a_full_config(tmp_path: Path) -> None:
 def test_defaults(tmp_path: Path) -> None:
     config = load_config(write(tmp_path, GOOD))
     assert (config.keys, config.device, config.backend) == ("dev", "auto", "torch")
-    assert config.input is None and config.miner_id is None
+    assert config.input is None
     assert config.runs == Path("runs")
     assert config.key_cache == Path.home() / ".cache/torchzk/keys"
 
@@ -95,11 +93,6 @@ def test_defaults(tmp_path: Path) -> None:
         (("keys: dev", "keys: ~nobody-here/x"), r"2: keys: must be dev or a path"),
         (("keys: dev", "keys: !!python/name:os.system dev"), r"keys: must be dev or a path"),
         (("keys: dev", "keys: dev\nkeys: dev"), r"3: keys: given twice"),
-        (("keys: dev", "keys: dev\nminer_id: 0100"), r"miner_id: must be an integer, got '0100'"),
-        (("keys: dev", "keys: dev\nminer_id: '1000'"), r"miner_id: must be an integer"),
-        (("keys: dev", "keys: dev\nminer_id: yes"), r"miner_id: must be an integer, got 'yes'"),
-        (("keys: dev", "keys: dev\nminer_id: true"), r"miner_id: must be an integer, got 'true'"),
-        (("keys: dev", "keys: dev\nminer_id: 9223372036854775808"), r"some\.yaml: miner_id: "),
         (("keys: dev", "keys: dev\ndevice: gpu"), r"some\.yaml: device: must be auto, cpu, cuda"),
         (("keys: dev", "keys: dev\ndevice: cuda:01"), r"device: must be"),
         (("keys: dev", "keys: dev\nbackend: triton"), r"backend: must be torch, got 'triton'"),
@@ -164,6 +157,31 @@ def test_every_shipped_config_loads_and_its_input_is_there() -> None:
     for path in paths:
         config = load_config(path)
         assert config.input is not None and config.input.is_file()
+
+
+@dataclasses.dataclass(frozen=True)
+class Typed:
+    """Types of fields that no key of `Config` has today."""
+
+    count: int = 0
+    flag: bool = False
+    name: str = ""
+
+
+def test_numbers_booleans_and_text(tmp_path: Path) -> None:
+    path = write(tmp_path, "count: 1000\nflag: true\nname: '1000'\n")
+    assert strict_yaml.read(Typed, path) == Typed(1000, True, "1000")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["count: 0100", "count: '1'", "count: yes", "count: true", "count: 1:30", "count: -1"]
+    + ["count: 1.0", "flag: yes", "flag: 1", "flag: 'true'", "flag: True", "name:", "name: [a]"],
+)
+def test_guesses_no_type(tmp_path: Path, line: str) -> None:
+    expected = {"count": "an integer", "flag": "true or false", "name": "text"}
+    with pytest.raises(ConfigError, match=f"must be {expected[line.partition(':')[0]]}"):
+        strict_yaml.read(Typed, write(tmp_path, line))
 
 
 @pytest.mark.parametrize(

@@ -91,13 +91,12 @@ def add_config_flags(parser: Parser, *, job: bool) -> None:
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
     if job:
         parser.add_argument("--input", type=Path, metavar="JOB", help="the job file")
-        parser.add_argument("--miner-id", type=int, help="for a job that does not say its own")
 
 
 def config_of(args: argparse.Namespace) -> Config:
     """The config that the flags name, with what they override."""
     config = load_config(args.config)
-    flags = {key: getattr(args, key, None) for key in ("device", "input", "miner_id", "keys")}
+    flags = {key: getattr(args, key, None) for key in ("device", "input", "keys")}
     if flags["keys"] not in (None, "dev"):
         flags["keys"] = Path(flags["keys"])
     return dataclasses.replace(config, **{k: v for k, v in flags.items() if v is not None})

@@ -42,9 +42,6 @@ class Config:
     input: Path | None = None
     """The job file; `--input` overrides it."""
 
-    miner_id: int | None = None
-    """The miner's actor id, for a job that does not say its own."""
-
     key_cache: Path = field(default_factory=lambda: Path("~/.cache/torchzk/keys").expanduser())
     """Folder in which `dev` keys are kept between runs."""
 
@@ -59,8 +56,6 @@ class Config:
 
     def __post_init__(self) -> None:
         check_device_name(self.device)
-        if self.miner_id is not None and not 0 <= self.miner_id < 1 << 63:
-            raise ConfigError(f"miner_id: must be an integer in 0..2^63 - 1, got {self.miner_id}")
 
 
 def check_device_name(name: str) -> None:

@@ -1,0 +1,181 @@
+"""Prove one job: `python -m torchzk.prove --config window2k.yaml`.
+
+Without --out the proof goes to the run's folder and, as hex, to stdout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchzk import cli
+from torchzk.errors import TorchzkError
+from torchzk.proof_file import FORMATS, SUFFIXES, check_writable, write_proof
+from torchzk.scheduler.progress import Progress
+from torchzk.scheduler.sinks import Run, open_run, peak_rss, timeline
+from torchzk.summary import print_facts, print_stages, shortened, size, stage_seconds
+
+if TYPE_CHECKING:
+    from torchzk.api import Keys, ProofResult, Session
+
+
+def _parser() -> cli.Parser:
+    parser = cli.Parser("torchzk.prove", "Prove one job and verify the proof.")
+    cli.add_config_flags(parser, job=True)
+    parser.add_argument("--out", type=Path, metavar="PROOF", help="where the proof is written")
+    parser.add_argument("--format", choices=FORMATS, default="raw", help="of that file")
+    parser.add_argument("--keys", metavar="KEYS", help="dev, or a .params file")
+    parser.add_argument(
+        "--randomness",
+        type=Path,
+        metavar="RS.json",
+        help="fixed r and s of each partition; the proof is then not zero-knowledge",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="verify the vanilla proofs of the job and stop"
+    )
+    return parser
+
+
+def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
+    config = cli.config_of(args)
+    job_path = cli.job_file(config)
+    if args.out is not None:
+        check_writable(args.out)
+    title = f"prove {args.config}"
+    with (
+        Progress(screen.console) as progress,
+        open_run(config.runs, title, screen.warn, {}) as run,
+    ):
+        watched = timeline(run, progress.watcher)
+        with watched.span("load torch"):
+            # late: what is wrong with a config is said without waiting for it
+            from torchzk import api
+        session = api.open_session(config, watched)
+        run.title = f"prove {session.circuit.name}"
+        run.facts |= _where(session)
+        job = api.load_job(session, job_path)
+        fixed = api.load_randomisers(args.randomness, job) if args.randomness else None
+        api.check(session, job)
+        if args.check:
+            run.facts["outcome"] = "input checked"
+            report = _checked(run, session, job.n_partitions)
+        else:
+            keys = api.get_keys(session)
+            result = api.prove(session, job, keys, fixed)
+            _warn(screen, result)
+            run.facts["outcome"] = "verified"
+            where = _keep(args, screen, run, result.proof)
+            report = _proven(run, session, keys, result, where)
+    _show(screen, run, report)
+    return report
+
+
+def _where(session: Session) -> dict[str, str]:
+    chosen = " (auto)" if session.config.device == "auto" else ""
+    return {"device": f"{session.device}{chosen}", "backend": session.config.backend}
+
+
+def _warn(screen: cli.Screen, result: ProofResult) -> None:
+    if result.insecure_key:
+        screen.warn(
+            "INSECURE KEY: made from public secrets, so anybody can forge proofs under it. "
+            "For development alone"
+        )
+    if not result.zero_knowledge:
+        screen.warn(
+            "NOT ZERO-KNOWLEDGE: r and s were given, and whoever knows them can learn of the "
+            "witness from the proof"
+        )
+
+
+def _keep(args: argparse.Namespace, screen: cli.Screen, run: Run, proof: bytes) -> Path | None:
+    """Write the proof where it was asked for, or else into the run's folder."""
+    if args.out is not None:
+        write_proof(args.out, proof, args.format)
+        return Path(args.out)
+    screen.answer(proof.hex())
+    folder = run.folder()
+    if folder is None:
+        return None
+    path = folder / f"proof{SUFFIXES[args.format]}"
+    try:
+        write_proof(path, proof, args.format)
+    except (OSError, TorchzkError) as e:
+        # stdout has it
+        screen.warn(f"the proof is not kept in the run's folder: {e}")
+        return None
+    return path
+
+
+def _checked(run: Run, session: Session, partitions: int) -> cli.Report:
+    return {
+        "checked": True,
+        "circuit": session.circuit.name,
+        "partitions": partitions,
+        "device": str(session.device),
+        "seconds": run.record().seconds,
+    }
+
+
+def _proven(
+    run: Run, session: Session, keys: Keys, result: ProofResult, where: Path | None
+) -> cli.Report:
+    return {
+        "circuit": session.circuit.name,
+        "proof": result.proof.hex(),
+        "partitions": result.partitions,
+        "verified": True,
+        "seconds": result.seconds,
+        "total_seconds": run.record().seconds,
+        "key": str(keys.path),
+        "key_sha256": keys.sha256,
+        "insecure_key": result.insecure_key,
+        "zero_knowledge": result.zero_knowledge,
+        "device": str(session.device),
+        "backend": session.config.backend,
+        "peak_rss_bytes": peak_rss(),
+        "stages": stage_seconds(run.spans),
+        "out": str(where) if where else None,
+    }
+
+
+def _show(screen: cli.Screen, run: Run, report: cli.Report) -> None:
+    """The tables at the end; the run's folder is known by now."""
+    folder = run.folder()
+    report["run"] = str(folder) if folder else None
+    print_stages(screen.console, run.spans)
+    rows = [("circuit", f"{report['circuit']} on {run.facts['device']}", "")]
+    if report.get("checked"):
+        rows.append(("input", f"holds, {report['partitions']} partitions", "bold green"))
+    else:
+        n_bytes = len(report["proof"]) // 2
+        count = f"{n_bytes} bytes, {report['partitions']} of 192"
+        insecure = report["insecure_key"]
+        secret = report["zero_knowledge"]
+        rows += [
+            ("proof", f"verified, {count}, in {report['seconds']:.2f} s", "bold green"),
+            ("", shortened(report["proof"], 24), ""),
+            ("written to", report["out"] or "nowhere", ""),
+            ("key", report["key"], ""),
+            ("key sha256", report["key_sha256"], ""),
+            ("key is", "INSECURE" if insecure else "not a dev key", "bold red" if insecure else ""),
+            ("zero-knowledge", "yes" if secret else "NO", "" if secret else "bold red"),
+            ("peak memory", size(report["peak_rss_bytes"]), ""),
+        ]
+    rows.append(("timeline", f"{folder}" if folder else "not kept", ""))
+    if folder:
+        rows.append(("", f"tensorboard --logdir {run.runs}", "dim"))
+    print_facts(screen.console, rows)
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    return cli.execute(_parser(), _prove, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,78 @@
+"""Verify a proof of a job: `python -m torchzk.verify --config FILE --proof PROOF`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from torchzk import cli
+from torchzk.proof_file import FORMATS, read_proof
+from torchzk.scheduler.progress import Progress
+from torchzk.summary import print_facts
+
+
+def _parser() -> cli.Parser:
+    parser = cli.Parser("torchzk.verify", "Verify a proof against its job and a verifying key.")
+    cli.add_config_flags(parser, job=True)
+    parser.add_argument("--proof", type=Path, required=True, metavar="PROOF", help="the proof")
+    parser.add_argument("--format", choices=FORMATS, default="raw", help="of the proof's file")
+    parser.add_argument(
+        "--key", type=Path, metavar="FILE.vk", help="instead of the key that the config names"
+    )
+    return parser
+
+
+def _verify(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
+    config = cli.config_of(args)
+    if args.key is not None:
+        config = dataclasses.replace(config, keys=args.key)
+    job_path = cli.job_file(config)
+    proof = read_proof(args.proof, args.format)
+    start = time.perf_counter()
+    with Progress(screen.console) as progress:
+        watched = progress.watcher
+        with watched.span("load torch"):
+            # late: what is wrong with a config is said without waiting for it
+            from torchzk import api
+        session = api.open_session(config, watched)
+        job = api.load_job(session, job_path)
+        key = api.get_verifying_key(session)
+        api.verify(session, job, proof, key)
+    insecure = api.is_dev(key)
+    if insecure:
+        screen.warn(
+            "INSECURE KEY: anybody can forge proofs under a dev key; this one proves little"
+        )
+    report: cli.Report = {
+        "circuit": session.circuit.name,
+        "verified": True,
+        "proof": proof.hex(),
+        "partitions": job.n_partitions,
+        "seconds": time.perf_counter() - start,
+        "key_sha256": api.key_sha256(key),
+        "insecure_key": insecure,
+    }
+    print_facts(
+        screen.console,
+        [
+            ("circuit", session.circuit.name, ""),
+            ("proof", f"holds, {job.n_partitions} partitions", "bold green"),
+            ("key sha256", report["key_sha256"], ""),
+            ("key is", "INSECURE" if insecure else "not a dev key", "bold red" if insecure else ""),
+        ],
+    )
+    screen.answer("verified")
+    return report
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    return cli.execute(_parser(), _verify, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(run())
