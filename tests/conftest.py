@@ -12,9 +12,36 @@ from torchzk.backends import Backend, load_backend
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GOLDEN = Path(__file__).parent / "golden"
+LEFT_OUT = pytest.StashKey[list[str]]()
 
 # barriers between threads cost more than the small operations of the reference
 torch.set_num_threads(1)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run the tests marked full as well")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "full(reason): too long for every run; needs --full")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests marked full, and say so at the end of the collection."""
+    if config.getoption("--full"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("full")]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
+    config.stash[LEFT_OUT] = [
+        f"needs --full ({marker.args[0]}): {item.nodeid}"
+        for item in left_out
+        if (marker := item.get_closest_marker("full"))
+    ]
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    return config.stash.get(LEFT_OUT, [])
 
 
 @pytest.fixture(params=["torch"])

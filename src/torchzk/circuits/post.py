@@ -21,10 +21,6 @@ from torchzk.errors import LayoutError
 from torchzk.groth16.r1cs import Assignment, Block, R1cs
 from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR
-from torchzk.params.poseidon import Poseidon
-
-_COMM_R = Poseidon.merkle(2)
-
 
 def post_r1cs(shape: PostShape) -> R1cs:
     """The constraint system: nothing before the slots, then the slots."""
@@ -42,7 +38,7 @@ def _slot(challenges: int, arities: tuple[int, ...]) -> Block:
     cs = ConstraintSystem()
     comm_r_last, comm_c, comm_r = cs.alloc_many(3)
     inputize(cs, comm_r)
-    enforce_equal(cs, comm_r, poseidon.poseidon(cs, [comm_c, comm_r_last], _COMM_R))
+    enforce_equal(cs, comm_r, poseidon.merkle(cs, [comm_c, comm_r_last]))
     for _ in range(challenges):
         por(cs, arities, poseidon.merkle, root=comm_r_last)
     return cs.block()
@@ -87,7 +83,7 @@ def _aux(backend: Backend, slots: PostSlots) -> torch.Tensor:
     s, c = slots.n_slots, slots.n_challenges
     roots = torch.stack((slots.comm_r_last, slots.comm_c, slots.comm_r), dim=1)
     children = torch.stack((slots.comm_c, slots.comm_r_last), dim=1)
-    head = torch.cat((roots, backend.poseidon_wires(children, _COMM_R)), dim=1)
+    head = torch.cat((roots, poseidon.merkle_wires(backend, children)), dim=1)
     n_path = 1 + sum(level_wires(arity) for arity in slots.arities)
     n_slot = head.shape[1] + c * n_path
     aux = torch.empty(8, s * n_slot, dtype=torch.int32, device=head.device)
@@ -96,7 +92,9 @@ def _aux(backend: Backend, slots: PostSlots) -> torch.Tensor:
     paths = by_slot[:, :, head.shape[1] :].view(8, s, c, n_path)
     paths[..., 0] = slots.leaves
     place = 1
-    for wires in por_wires(backend, slots.leaves, slots.indices, slots.siblings):
+    for wires in por_wires(
+        backend, slots.leaves, slots.indices, slots.siblings, poseidon.merkle_wires
+    ):
         paths[..., place : place + wires.shape[1]] = wires.movedim(1, -1)
         place += wires.shape[1]
     return aux

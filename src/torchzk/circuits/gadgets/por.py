@@ -16,6 +16,8 @@ from torchzk.params.poseidon import Poseidon
 
 NodeHash = Callable[[ConstraintSystem, Sequence[Variable]], Variable]
 """`gadgets.poseidon.merkle` or `gadgets.sha256.hash_numbers`."""
+NodeWires = Callable[[Backend, torch.Tensor], torch.Tensor]
+"""The values of a `NodeHash`: children `[8, arity, *batch]` to `[8, n, *batch]`, last the node."""
 
 
 def index_bits(arity: int) -> int:
@@ -81,15 +83,20 @@ def level_wires(arity: int) -> int:
 
 
 def por_wires(
-    backend: Backend, leaf: torch.Tensor, indices: torch.Tensor, siblings: Sequence[torch.Tensor]
+    backend: Backend,
+    leaf: torch.Tensor,
+    indices: torch.Tensor,
+    siblings: Sequence[torch.Tensor],
+    node_wires: NodeWires,
 ) -> Iterator[torch.Tensor]:
-    """The values that each level of a Poseidon `por` allocates, for a batch of paths.
+    """The values that each level of `por` allocates, for a batch of paths.
 
     Args:
         backend: The operations to use.
         leaf: int32 `[8, *batch]`.
         indices: int64 `[*batch, levels]`, below the level's arity.
         siblings: A tensor a level, int32 `[8, *batch, arity - 1]`.
+        node_wires: The hash of `por`.
 
     Yields:
         int32 `[8, n, *batch]` a level: index bits, siblings, insertion, hash. The last wire of a
@@ -101,7 +108,7 @@ def por_wires(
         arity = others.shape[1] + 1
         bits = bits_of(indices[..., level], index_bits(arity))
         inserted, children = insert_wires(node, bits, others)
-        hashed = backend.poseidon_wires(children.contiguous(), Poseidon.merkle(arity))
+        hashed = node_wires(backend, children)
         node = hashed[:, -1]
         yield torch.cat((bit_wires(bits), others, inserted, hashed), dim=1)
 

@@ -11,6 +11,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 
+import torch
+
+from torchzk.backends import Backend
 from torchzk.circuits.recorder import ONE, ConstraintSystem, Lc, Template, Variable, add_scaled
 from torchzk.params.fields import FR
 from torchzk.params.poseidon import Poseidon
@@ -36,6 +39,11 @@ def poseidon(cs: ConstraintSystem, inputs: Sequence[Variable], instance: Poseido
 def merkle(cs: ConstraintSystem, children: Sequence[Variable]) -> Variable:
     """The hash of a Merkle node, a column or two roots: the instance of their number."""
     return poseidon(cs, children, Poseidon.merkle(len(children)))
+
+
+def merkle_wires(backend: Backend, children: torch.Tensor) -> torch.Tensor:
+    """The values of `merkle`: `[8, arity, *batch]` to `[8, n, *batch]`, the last the digest."""
+    return backend.poseidon_wires(children, Poseidon.merkle(children.shape[1]))
 
 
 @lru_cache(maxsize=16)

@@ -1,0 +1,67 @@
+"""A z, B z, C z of a replicated system against Python integers on the flat one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from plain_r1cs import plain_products
+from replicated_r1cs import flat, replicated, values
+from torchzk.backends import Backend
+from torchzk.groth16 import products as module
+from torchzk.groth16.products import products, unsatisfied_row
+from torchzk.groth16.r1cs import Assignment
+from torchzk.ops.layout import pack_mont, unpack_mont
+from torchzk.params.fields import FR
+
+
+def _assignment(inputs: list[int], aux: list[int], device: torch.device) -> Assignment:
+    return Assignment(pack_mont(inputs, FR, device), pack_mont(aux, FR, device))
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 7, 1 << 22])
+@pytest.mark.parametrize("copies", [0, 1, 5])
+def test_products(
+    copies: int,
+    rows_at_once: int,
+    backend: Backend,
+    device: torch.device,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_ROWS_AT_ONCE", rows_at_once)
+    inputs, aux = values(1, copies)
+    # not a satisfied system: every product counts
+    aux[0] += 1
+    r1cs = replicated(copies)
+    got = products(backend, r1cs, _assignment(inputs, aux, device))
+    expected = plain_products(flat(copies).block, inputs + aux)
+    zeros = [0] * (r1cs.domain.size - r1cs.n_rows)
+    appended = (inputs, [0] * len(inputs), [0] * len(inputs))
+    for x, rows, last in zip(got, expected, appended, strict=True):
+        assert unpack_mont(x, FR) == rows + last + zeros
+
+
+def test_a_satisfied_system_has_no_unsatisfied_row(backend: Backend, device: torch.device) -> None:
+    abc = products(backend, replicated(), _assignment(*values(2), device))
+    assert unsatisfied_row(backend, *abc) is None
+
+
+@pytest.mark.parametrize("checked_at_once", [1, 3, 1 << 20])
+@pytest.mark.parametrize(
+    ("place", "row"),
+    # aux: x, y, then u, v, w of each copy; rows: two, then three a copy
+    [(0, 0), (1, 1), (2, 2), (3, 2), (4, 4), (8, 8), (16, 16)],
+)
+def test_the_first_unsatisfied_row(
+    place: int,
+    row: int,
+    checked_at_once: int,
+    backend: Backend,
+    device: torch.device,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_CHECKED_AT_ONCE", checked_at_once)
+    inputs, aux = values(3)
+    aux[place] = (aux[place] + 1) % FR.modulus
+    abc = products(backend, replicated(), _assignment(inputs, aux, device))
+    assert unsatisfied_row(backend, *abc) == row
