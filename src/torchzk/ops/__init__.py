@@ -21,10 +21,12 @@ from torchzk.ops.poseidon import poseidon, poseidon_wires
 from torchzk.ops.quotient import quotient
 from torchzk.ops.sha256 import sha256
 from torchzk.ops.spmv import spmv, spmv_transposed
+from torchzk.ops.xyzz import affine_to_xyzz, xyzz_add, xyzz_add_affine, xyzz_to_affine
 
 __all__ = [
     "add",
     "add_affine",
+    "affine_to_xyzz",
     "batch_inverse",
     "bit_sums",
     "coset_scale",
@@ -57,4 +59,7 @@ __all__ = [
     "spmv_transposed",
     "sub",
     "to_mont",
+    "xyzz_add",
+    "xyzz_add_affine",
+    "xyzz_to_affine",
 ]

@@ -66,7 +66,7 @@ def sum_by_label(
         longest run has bits, each of them one batch over all labels.
     """
     done_labels, done_index = [], []
-    pool.reserve(len(labels) - len(labels.unique_consecutive()))
+    pool.reserve(len(labels) - len(torch.unique_consecutive(labels)))
     while True:
         rank, length = _runs(labels)
         alone = length == 1

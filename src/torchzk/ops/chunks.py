@@ -63,3 +63,11 @@ def over_chunks(
     for i in range(size, n, size):
         out[..., i : i + size] = f(*(x[..., i : i + size] for x in xs))
     return out
+
+
+def over_rows(f: Callable[..., torch.Tensor], *xs: torch.Tensor) -> torch.Tensor:
+    """`f(*xs)` for a function that works on the first axis point by point."""
+    n, size = xs[0].shape[0], point_chunk_size(xs[0].device)
+    if n <= size:
+        return f(*xs)
+    return torch.cat([f(*(x[piece] for x in xs)) for piece in ranges(n, size)])

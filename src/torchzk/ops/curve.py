@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 
 from torchzk.errors import LayoutError
 from torchzk.ops import wide, wide_points
-from torchzk.ops.chunks import point_chunk_size, ranges
+from torchzk.ops.chunks import over_rows
 from torchzk.ops.field import neg
 from torchzk.ops.layout import check_rows, coordinates_to_rows, rows_to_coordinates
 from torchzk.params.curves import Curve
@@ -40,7 +38,7 @@ def add_affine(p: torch.Tensor, q: torch.Tensor, curve: Curve) -> torch.Tensor:
         left, right = wide_points.from_rows(a, curve), wide_points.from_rows(b, curve)
         return wide_points.to_rows(wide_points.add(left, right, curve), curve)
 
-    return _over_rows(on_rows, p, q)
+    return over_rows(on_rows, p, q)
 
 
 def neg_affine(points: torch.Tensor, curve: Curve) -> torch.Tensor:
@@ -59,16 +57,7 @@ def on_curve(points: torch.Tensor, curve: Curve) -> torch.Tensor:
     def on_rows(rows: torch.Tensor) -> torch.Tensor:
         p = wide_points.from_rows(rows, curve)
         cube = wide.mul_ext(wide.sqr_ext(p[0], field), p[0], field)
-        gap = torch.stack([wide.reduce(c, field) for c in wide.sqr_ext(p[1], field) - cube - b])
-        fits = wide.is_zero(gap, field).all(dim=0)
-        return fits | wide_points.is_infinity(p, curve)
+        gap = wide_points.reduce_ext(wide.sqr_ext(p[1], field) - cube - b, curve)
+        return wide_points.is_zero_ext(gap, curve) | wide_points.is_infinity(p, curve)
 
-    return _over_rows(on_rows, points)
-
-
-def _over_rows(f: Callable[..., torch.Tensor], *xs: torch.Tensor) -> torch.Tensor:
-    """`f(*xs)` for a function that works on the first axis point by point."""
-    n, size = xs[0].shape[0], point_chunk_size(xs[0].device)
-    if n <= size:
-        return f(*xs)
-    return torch.cat([f(*(x[piece] for x in xs)) for piece in ranges(n, size)])
+    return over_rows(on_rows, points)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import torch
 
 from torchzk.ops import wide
-from torchzk.ops.layout import check_rows
 from torchzk.ops.wide_inverse import inverse_ext
 from torchzk.params.curves import Curve
 
@@ -21,20 +20,20 @@ def packed_width(curve: Curve) -> int:
 
 
 def from_rows(rows: torch.Tensor, curve: Curve) -> torch.Tensor:
-    """Rows `[n, *row_shape]` to points `[2, d, W, n]`."""
-    check_rows(rows, curve)
-    n, d, field = rows.shape[0], curve.degree, curve.field
-    planes = rows.reshape(n, 2 * d, field.n_limbs).permute(2, 1, 0).flatten(1)
-    words = wide.from_limbs(planes, field).view(wide.n_words(field), 2, d, n)
+    """Rows `[n, k, L]` or `[n, k, d, L]` of k coordinates to wide `[k, d, W, n]`."""
+    n, k, d, field = rows.shape[0], rows.shape[1], curve.degree, curve.field
+    planes = rows.reshape(n, k * d, field.n_limbs).permute(2, 1, 0).flatten(1)
+    words = wide.from_limbs(planes, field).view(wide.n_words(field), k, d, n)
     return words.permute(1, 2, 0, 3)
 
 
-def to_rows(points: torch.Tensor, curve: Curve) -> torch.Tensor:
+def to_rows(coordinates: torch.Tensor, curve: Curve) -> torch.Tensor:
     """Inverse of `from_rows`."""
-    n, d, field = points.shape[-1], curve.degree, curve.field
-    planes = points.permute(2, 0, 1, 3).flatten(1)
-    limbs = wide.to_limbs(planes, field).view(field.n_limbs, 2 * d, n)
-    return limbs.permute(2, 1, 0).reshape(n, *curve.row_shape)
+    k, d, _, n = coordinates.shape
+    field = curve.field
+    planes = coordinates.permute(2, 0, 1, 3).flatten(1)
+    limbs = wide.to_limbs(planes, field).view(field.n_limbs, k * d, n)
+    return limbs.permute(2, 1, 0).reshape(n, k, *curve.row_shape[1:])
 
 
 def pack_points(points: torch.Tensor) -> torch.Tensor:
@@ -57,19 +56,19 @@ def add(p: torch.Tensor, q: torch.Tensor, curve: Curve) -> torch.Tensor:
     """p + q for points `[2, d, W, n]`, whatever they are, with one inversion for all."""
     field = curve.field
     (x1, y1), (x2, y2) = p, q
-    rise, run = y2 - y1, _reduce(x2 - x1, curve)
-    vertical = _is_zero(run, curve)
+    rise, run = y2 - y1, reduce_ext(x2 - x1, curve)
+    vertical = is_zero_ext(run, curve)
     some_vertical = bool(vertical.any())
     if some_vertical:
         # equal points have a tangent; opposite ones, like two at infinity, sum to infinity
-        tangent = vertical & _is_zero(_reduce(rise, curve), curve)
+        tangent = vertical & is_zero_ext(reduce_ext(rise, curve), curve)
         rise = torch.where(tangent, 3 * wide.sqr_ext(x1, field), rise)
-        run = torch.where(tangent, _reduce(y1 + y1, curve), run)
-        vertical = _is_zero(run, curve)
+        run = torch.where(tangent, reduce_ext(y1 + y1, curve), run)
+        vertical = is_zero_ext(run, curve)
         run = torch.where(vertical, wide.constant(field.r, field, p.device), run)
     slope = wide.mul_ext(rise, inverse_ext(run, field), field)
-    x3 = _reduce(wide.sqr_ext(slope, field) - x1 - x2, curve)
-    y3 = _reduce(wide.mul_ext(slope, x1 - x3, field) - y1, curve)
+    x3 = reduce_ext(wide.sqr_ext(slope, field) - x1 - x2, curve)
+    y3 = reduce_ext(wide.mul_ext(slope, x1 - x3, field) - y1, curve)
     total = torch.stack((x3, y3))
     if some_vertical:
         total = torch.where(vertical, 0.0, total)
@@ -84,9 +83,11 @@ def negate(points: torch.Tensor) -> torch.Tensor:
     return torch.stack((points[0], -points[1]))
 
 
-def _reduce(a: torch.Tensor, curve: Curve) -> torch.Tensor:
+def reduce_ext(a: torch.Tensor, curve: Curve) -> torch.Tensor:
+    """Coordinates `[d, W, n]` made normal; see `wide.reduce`."""
     return torch.stack([wide.reduce(c, curve.field) for c in a])
 
 
-def _is_zero(a: torch.Tensor, curve: Curve) -> torch.Tensor:
+def is_zero_ext(a: torch.Tensor, curve: Curve) -> torch.Tensor:
+    """Which of the normal coordinates `[d, W, n]` are zero: bool `[n]`."""
     return wide.is_zero(a, curve.field).all(dim=0)
