@@ -22,6 +22,7 @@ from torchzk.groth16.r1cs import Assignment, Block, R1cs
 from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR
 
+
 def post_r1cs(shape: PostShape) -> R1cs:
     """The constraint system: nothing before the slots, then the slots."""
     prologue = ConstraintSystem().block()
