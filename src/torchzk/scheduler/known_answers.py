@@ -1,0 +1,126 @@
+"""Known answers: every kind of operation of a backend, on a device, against Python integers.
+
+Takes well under a second. A device or a compiler that computes wrongly is found here, before a
+proof is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from torchzk.backends import Backend
+from torchzk.ops.layout import (
+    pack,
+    pack_mont,
+    points_to_rows,
+    rows_to_points,
+    unpack,
+    unpack_mont,
+)
+from torchzk.params import integers
+from torchzk.params.curves import CURVES, Curve
+from torchzk.params.domains import Domain
+from torchzk.params.fields import FIELDS, FR, PrimeField
+from torchzk.params.poseidon import Poseidon
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One operation: whether it gave the known answer, and how long it took."""
+
+    operation: str
+    right: bool
+    milliseconds: float
+
+
+def known_answers(backend: Backend, device: torch.device) -> list[Answer]:
+    """Ask `backend` for a few answers of each kind on `device`."""
+    answers = []
+    for operation, ask, expected in _questions(backend, device):
+        start = time.perf_counter()
+        right = ask() == expected
+        answers.append(Answer(operation, right, (time.perf_counter() - start) * 1000))
+    return answers
+
+
+_Question = tuple[str, Callable[[], object], object]
+
+
+def _questions(backend: Backend, device: torch.device) -> Iterator[_Question]:
+    for field in FIELDS.values():
+        yield from _field(backend, device, field)
+    for curve in CURVES.values():
+        yield from _curve(backend, device, curve)
+    yield _ntt(backend, device)
+    for arity in (2, 8):
+        yield _poseidon(backend, device, arity)
+    yield _sha256(backend, device)
+
+
+def _field(backend: Backend, device: torch.device, field: PrimeField) -> Iterator[_Question]:
+    p = field.modulus
+    # 0, 1 and p - 1; a lowest limb that is full; a carry through every limb
+    x = [0, 1, p - 1, (1 << 32) - 1, (1 << p.bit_length() - 1) - 1, p // 3]
+    y = x[::-1]
+    a, b = pack_mont(x, field, device), pack_mont(y, field, device)
+
+    def product() -> object:
+        return unpack_mont(backend.mont_mul(a, b, field), field)
+
+    def inverse() -> object:
+        return unpack_mont(backend.batch_inverse(a, field), field)
+
+    yield f"{field.name} product", product, [u * v % p for u, v in zip(x, y, strict=True)]
+    yield f"{field.name} inverse", inverse, [pow(v, -1, p) if v else 0 for v in x]
+
+
+def _curve(backend: Backend, device: torch.device, curve: Curve) -> Iterator[_Question]:
+    g = curve.generator
+    two, three = (integers.mul(curve, k, g) for k in (2, 3))
+    # a sum, a doubling, opposite points, and infinity on either side
+    left, right = [g, g, g, None, g], [two, g, integers.neg(curve, g), two, None]
+    p, q = points_to_rows(left, curve, device), points_to_rows(right, curve, device)
+    scalars = [FR.modulus - 1, 0, 1 << 200, 5, 1]
+    total = sum(k for k, point in zip(scalars, left, strict=True) if point) % FR.modulus
+
+    def addition() -> object:
+        return rows_to_points(backend.add_affine(p, q, curve), curve)
+
+    def msm() -> object:
+        return backend.msm(pack(scalars, FR, device), p, curve)
+
+    yield f"{curve.name} addition", addition, [three, two, None, two, g]
+    yield f"{curve.name} multi-scalar product", msm, integers.mul(curve, total, g)
+
+
+def _ntt(backend: Backend, device: torch.device) -> _Question:
+    domain, r = Domain(3), FR.modulus
+    x = [pow(5, i, r) for i in range(domain.size)]
+    expected = [
+        sum(v * pow(domain.omega, j * k, r) for j, v in enumerate(x)) % r
+        for k in range(domain.size)
+    ]
+    return "transform", lambda: unpack(backend.ntt(pack(x, FR, device), domain)), expected
+
+
+def _poseidon(backend: Backend, device: torch.device, arity: int) -> _Question:
+    instance = Poseidon.merkle(arity)
+    x = [FR.modulus - 1 - i for i in range(arity)]
+
+    def digest() -> object:
+        inputs = pack_mont(x, FR, device).unsqueeze(-1)
+        return unpack_mont(backend.poseidon(inputs, instance), FR)
+
+    return f"Poseidon of arity {arity}", digest, [instance.digest(x)]
+
+
+def _sha256(backend: Backend, device: torch.device) -> _Question:
+    message = bytes(range(100))
+    tensor = torch.tensor([list(message)], dtype=torch.uint8, device=device)
+    expected = list(hashlib.sha256(message).digest())
+    return "SHA-256", lambda: backend.sha256(tensor)[0].tolist(), expected
