@@ -1,4 +1,4 @@
-"""Setup and prover on a toy circuit, against the formulas of the paper on integers."""
+"""Setup and prover on a small circuit, against the formulas of the paper on integers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import random
 
 import pytest
 import torch
-from groth16.toy import COPIES, global_rows, toy_assignment, toy_r1cs
 
+from plain_r1cs import row_terms
+from replicated_r1cs import flat, replicated, values
 from torchzk.backends import Backend
 from torchzk.errors import ConfigError, UnsatisfiedError
 from torchzk.groth16.columns import transposed_products
 from torchzk.groth16.keys import QUERIES, check_lengths
 from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.prover import Randomisers, prove
+from torchzk.groth16.r1cs import Assignment
 from torchzk.groth16.setup import lagrange_at, make_key, make_verifying_key
 from torchzk.groth16.toxic_waste import DEV, ToxicWaste
 from torchzk.groth16.verifier import verify
@@ -25,6 +27,20 @@ from torchzk.params.fields import FR
 from torchzk.timeline import Timeline
 
 R = FR.modulus
+
+
+def rows_of(index: int) -> list[dict[int, int]]:
+    """The rows of A, B or C over all variables, the appended input rows included."""
+    r1cs = flat()
+    block = r1cs.block
+    appended = [{i: 1} if index == 0 else {} for i in range(r1cs.n_inputs)]
+    return row_terms(block, block.matrices[index]) + appended
+
+
+def assigned(seed: int, device: torch.device) -> tuple[Assignment, list[int]]:
+    """A satisfying assignment and its public inputs without ONE."""
+    inputs, aux = values(seed)
+    return Assignment(pack_mont(inputs, FR, device), pack_mont(aux, FR, device)), inputs[1:]
 
 
 def lagrange(domain: Domain, tau: int) -> list[int]:
@@ -53,27 +69,25 @@ def test_a_tau_of_the_domain_is_refused(backend: Backend, device: torch.device) 
 
 
 def test_transposed_products_are_sums_over_rows(backend: Backend, device: torch.device) -> None:
-    r1cs = toy_r1cs()
+    r1cs = replicated()
     y = [random.Random(1).randrange(R) for _ in range(r1cs.domain.size)]
     got = transposed_products(backend, r1cs, pack_mont(y, FR, device))
-    for columns, rows in zip(got, global_rows(r1cs), strict=True):
+    for index, columns in enumerate(got):
         expected = [0] * (r1cs.n_inputs + r1cs.n_aux)
-        for weight, row in zip(y, rows, strict=False):
+        for weight, row in zip(y, rows_of(index), strict=False):
             for variable, k in row.items():
                 expected[variable] = (expected[variable] + weight * k) % R
         assert unpack_mont(columns, FR) == expected
 
 
-def test_key_holds_the_points_of_the_specification(
-    backend: Backend, device: torch.device
-) -> None:
-    r1cs, waste = toy_r1cs(), ToxicWaste(alpha=3, beta=5, gamma=7, delta=11, tau=13)
+def test_key_holds_the_points_of_the_specification(backend: Backend, device: torch.device) -> None:
+    r1cs, waste = replicated(), ToxicWaste(alpha=3, beta=5, gamma=7, delta=11, tau=13)
     key = make_key(backend, r1cs, waste, device, Timeline())
     basis = lagrange(r1cs.domain, waste.tau)
     n = r1cs.n_inputs + r1cs.n_aux
     u, v, w = ([0] * n for _ in range(3))
-    for column, rows in zip((u, v, w), global_rows(r1cs), strict=True):
-        for weight, row in zip(basis, rows, strict=False):
+    for index, column in enumerate((u, v, w)):
+        for weight, row in zip(basis, rows_of(index), strict=False):
             for variable, k in row.items():
                 column[variable] += weight * k
     mixed = [5 * a + 3 * b + c for a, b, c in zip(u, v, w, strict=True)]
@@ -94,16 +108,15 @@ def test_key_holds_the_points_of_the_specification(
     assert list(key.vk.ic) == [integers.mul(G1, x % R, G1.generator) for x in ic]
     assert key.vk.gamma_g2 == integers.mul(G2, 7, G2.generator)
     assert make_verifying_key(backend, r1cs, waste, device, Timeline()) == key.vk
-    check_lengths(key, expected_lengths(r1cs), r1cs.n_inputs, "toy")
+    check_lengths(key, expected_lengths(r1cs), r1cs.n_inputs, "small")
 
 
 def test_proofs_verify_and_only_for_their_inputs(backend: Backend, device: torch.device) -> None:
-    r1cs = toy_r1cs()
+    r1cs = replicated()
     key = make_key(backend, r1cs, DEV, device, Timeline())
-    ys = [0, 1, R - 1, 12345, 1 << 200][:COPIES]
-    assignment, public = toy_assignment(77, ys, device)
+    assignment, public = assigned(1, device)
     proofs = [
-        prove(backend, key, r1cs, assignment, z, Timeline(), circuit="toy")
+        prove(backend, key, r1cs, assignment, z, Timeline(), circuit="small")
         for z in (Randomisers(0, 0), Randomisers(1, R - 1), Randomisers.draw())
     ]
     assert len({p.to_bytes() for p in proofs}) == len(proofs)
@@ -113,22 +126,23 @@ def test_proofs_verify_and_only_for_their_inputs(backend: Backend, device: torch
 
 
 def test_the_same_randomisers_give_the_same_bytes(backend: Backend, device: torch.device) -> None:
-    r1cs = toy_r1cs()
+    r1cs = replicated()
     key = make_key(backend, r1cs, DEV, device, Timeline())
-    assignment, _ = toy_assignment(9, [1, 2, 3, 4, 5], device)
+    assignment, _ = assigned(2, device)
     z = Randomisers(5, 6)
     one, two = (
-        prove(backend, key, r1cs, assignment, z, Timeline(), circuit="toy") for _ in range(2)
+        prove(backend, key, r1cs, assignment, z, Timeline(), circuit="small") for _ in range(2)
     )
     assert one.to_bytes() == two.to_bytes()
 
 
 def test_a_false_assignment_is_named_by_its_row(backend: Backend, device: torch.device) -> None:
-    r1cs = toy_r1cs()
+    r1cs = replicated()
     key = make_key(backend, r1cs, DEV, device, Timeline())
-    assignment, _ = toy_assignment(9, [1, 2, 3, 4, 5], device)
-    # the private t of copy 2, which row 1 + 2 * 2 + 1 defines
-    assignment.aux[0, 1 + 2 * 2 + 1] ^= 1
-    with pytest.raises(UnsatisfiedError, match="toy: constraint 6 ") as caught:
-        prove(backend, key, r1cs, assignment, Randomisers(1, 2), Timeline(), circuit="toy")
-    assert caught.value.row == 6
+    assignment, _ = assigned(2, device)
+    # w of copy 2: two rows of the prologue and three of each copy, of which the last defines it
+    row = 2 + 3 * 2 + 2
+    assignment.aux[0, 2 + 3 * 2 + 2] ^= 1
+    with pytest.raises(UnsatisfiedError, match=f"small: constraint {row} ") as caught:
+        prove(backend, key, r1cs, assignment, Randomisers(1, 2), Timeline(), circuit="small")
+    assert caught.value.row == row

@@ -5,14 +5,12 @@ With y the Lagrange basis at tau they are u_i(tau), v_i(tau), w_i(tau) of spec/g
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
 from torchzk.backends import Backend
 from torchzk.errors import LayoutError
-from torchzk.groth16.r1cs import Block, R1cs, SparseRows
-from torchzk.ops.csr import Csr
-from torchzk.ops.layout import pack_mont
+from torchzk.groth16.products import block_matrices
+from torchzk.groth16.r1cs import R1cs
 from torchzk.params.fields import FR
 
 
@@ -40,46 +38,29 @@ def transposed_products(
 
 def _columns(backend: Backend, r1cs: R1cs, index: int, y: torch.Tensor) -> torch.Tensor:
     head, body = r1cs.prologue, r1cs.block
+    device = y.device
     y_head = y[:, : head.n_constraints].contiguous()
     y_body = y[:, head.n_constraints : r1cs.n_constraints]
     y_body = y_body.view(8, r1cs.copies, body.n_constraints).transpose(1, 2).contiguous()
-    by_head = _block_columns(backend, head, head.matrices[index], y_head.unsqueeze(2))
-    by_body = _block_columns(backend, body, body.matrices[index], y_body)
-
-    def split(x: torch.Tensor, block: Block) -> tuple[torch.Tensor, ...]:
-        sizes = [block.n_shared_inputs, block.n_inputs, block.n_shared_aux, block.n_aux]
-        return x.split(sizes, dim=1)
-
-    one, head_inputs, _, head_aux = split(by_head, head)
-    shared_inputs, own_inputs, shared_aux, own_aux = split(by_body, body)
-
-    def class_of(head_part: torch.Tensor, shared: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-        first = backend.add(head_part, _sum_copies(backend, shared), FR)
-        return torch.cat((first, own.transpose(1, 2).flatten(1)), dim=1)
-
-    head_shared = torch.cat((one, head_inputs), dim=1).squeeze(2)
-    inputs = class_of(head_shared, shared_inputs, own_inputs)
-    aux = class_of(head_aux.squeeze(2), shared_aux, own_aux)
-    return torch.cat((inputs, aux), dim=1)
-
-
-def _block_columns(
-    backend: Backend, block: Block, rows: SparseRows, y: torch.Tensor
-) -> torch.Tensor:
-    """Transposed product of one block with `[8, m, k]`: `[8, v, k]`."""
-    order = np.argsort(rows.cols, kind="stable")
-    row_of_term = np.repeat(np.arange(block.n_constraints), np.diff(rows.starts))
-    starts = np.zeros(block.n_columns + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows.cols, minlength=block.n_columns), out=starts[1:])
-    device = y.device
-    matrix = Csr(
-        rows=torch.from_numpy(starts).to(device),
-        cols=torch.from_numpy(row_of_term[order]).to(device),
-        coefficients=torch.from_numpy(rows.coefficients[order].astype(np.int64)).to(device),
-        table=pack_mont(block.table, FR, device),
-        n_cols=block.n_constraints,
+    by_head = backend.spmv_transposed(block_matrices(head, device)[index], y_head)
+    by_body = backend.spmv_transposed(block_matrices(body, device)[index], y_body)
+    n, n_shared = head.input_columns, body.n_shared_aux
+    inputs, aux = by_body[:, : body.input_columns], by_body[:, body.input_columns :]
+    return torch.cat(
+        (
+            _merge(backend, by_head[:, :n], inputs[:, :n], inputs[:, n:]),
+            _merge(backend, by_head[:, n:], aux[:, :n_shared], aux[:, n_shared:]),
+        ),
+        dim=1,
     )
-    return backend.spmv(matrix, y)
+
+
+def _merge(
+    backend: Backend, head: torch.Tensor, shared: torch.Tensor, own: torch.Tensor
+) -> torch.Tensor:
+    """Shared variables, of which every block has a part, then each copy's own, in global order."""
+    first = backend.add(head.contiguous(), _sum_copies(backend, shared), FR)
+    return torch.cat((first, own.transpose(1, 2).flatten(1)), dim=1)
 
 
 def _sum_copies(backend: Backend, x: torch.Tensor) -> torch.Tensor:
@@ -88,6 +69,6 @@ def _sum_copies(backend: Backend, x: torch.Tensor) -> torch.Tensor:
         return x.new_zeros(x.shape[:2])
     while x.shape[2] > 1:
         half = x.shape[2] // 2
-        left, right, rest = x.split([half, half, x.shape[2] - 2 * half], dim=2)
+        left, right, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
         x = torch.cat((backend.add(left.contiguous(), right.contiguous(), FR), rest), dim=2)
     return x.squeeze(2).contiguous()

@@ -39,7 +39,7 @@ def products(
     device = assignment.aux.device
     n_head, n_body = r1cs.prologue.n_constraints, r1cs.block.n_constraints
     outs = [torch.zeros(8, r1cs.domain.size, dtype=torch.int32, device=device) for _ in range(3)]
-    head, body = _matrices(r1cs.prologue, device), _matrices(r1cs.block, device)
+    head, body = block_matrices(r1cs.prologue, device), block_matrices(r1cs.block, device)
     shared = _shared(r1cs, assignment)
     z = torch.cat(shared, dim=1).unsqueeze(2)
     if n_head:
@@ -97,7 +97,7 @@ def _variables(
 
 
 @lru_cache(maxsize=8)
-def _matrices(block: Block, device: torch.device) -> tuple[Csr, ...]:
+def block_matrices(block: Block, device: torch.device) -> tuple[Csr, ...]:
     """A, B and C of a block, on a device."""
     table = pack_mont(block.table, FR, device)
     return tuple(_to_device(rows, table, block.n_columns) for rows in block.matrices)
