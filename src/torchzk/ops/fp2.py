@@ -8,13 +8,15 @@ from torchzk.errors import LayoutError
 from torchzk.ops import field as fp
 from torchzk.ops import wide
 from torchzk.ops.chunks import over_chunks
+from torchzk.ops.layout import check_pair
 from torchzk.params.fields import PrimeField
 
 
-def _check(*xs: torch.Tensor) -> None:
+def _check(field: PrimeField, *xs: torch.Tensor) -> None:
     for x in xs:
         if x.ndim < 3 or x.shape[0] != 2 or x.shape != xs[0].shape:
             raise LayoutError(f"Fp2 operands are [2, L, *batch] of one shape, got {list(x.shape)}")
+        check_pair(x[0], xs[0][0], field)
 
 
 def fp2_add(a: torch.Tensor, b: torch.Tensor, field: PrimeField) -> torch.Tensor:
@@ -31,25 +33,25 @@ def fp2_add(a: torch.Tensor, b: torch.Tensor, field: PrimeField) -> torch.Tensor
     Raises:
         LayoutError: `a` or `b` is not a pair of limb tensors of `field`.
     """
-    _check(a, b)
+    _check(field, a, b)
     return torch.stack([fp.add(x, y, field) for x, y in zip(a, b, strict=True)])
 
 
 def fp2_sub(a: torch.Tensor, b: torch.Tensor, field: PrimeField) -> torch.Tensor:
     """a - b; see `fp2_add`."""
-    _check(a, b)
+    _check(field, a, b)
     return torch.stack([fp.sub(x, y, field) for x, y in zip(a, b, strict=True)])
 
 
 def fp2_neg(a: torch.Tensor, field: PrimeField) -> torch.Tensor:
     """-a; see `fp2_add`."""
-    _check(a)
+    _check(field, a)
     return torch.stack([fp.neg(x, field) for x in a])
 
 
 def fp2_mul(a: torch.Tensor, b: torch.Tensor, field: PrimeField) -> torch.Tensor:
     """Product in Montgomery form; see `fp2_add`."""
-    _check(a, b)
+    _check(field, a, b)
 
     def on_limbs(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         wide_x = torch.stack([wide.from_limbs(c, field) for c in x])
@@ -68,7 +70,7 @@ def fp2_sqr(a: torch.Tensor, field: PrimeField) -> torch.Tensor:
 
 def fp2_batch_inverse(a: torch.Tensor, field: PrimeField) -> torch.Tensor:
     """Inverses in Montgomery form, zero for zero: conj(a) / (c0^2 + c1^2)."""
-    _check(a)
+    _check(field, a)
     norm = fp.add(fp.mont_sqr(a[0], field), fp.mont_sqr(a[1], field), field)
     inverse = fp.batch_inverse(norm, field)
     return torch.stack(

@@ -197,7 +197,7 @@ def is_zero(a: torch.Tensor, field: PrimeField) -> torch.Tensor:
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Schoolbook product: `[2 W, n]` columns, not carried."""
-    if a.shape[1] > b.shape[1]:
+    if b.shape[1] == 1:
         a, b = b, a
     w, n = b.shape[0], b.shape[1]
     t = torch.zeros(2 * w, n, dtype=torch.float64, device=b.device)
