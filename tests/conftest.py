@@ -50,7 +50,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
     return load_backend(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def device() -> torch.device:
     return torch.device(DEVICE)
 

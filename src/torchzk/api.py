@@ -5,7 +5,8 @@
     session = api.open_session(api.load_config("window2k.yaml"))
     job = api.load_job(session, "configs/inputs/window2k.json")
     api.check(session, job)
-    result = api.prove(session, job, api.get_keys(session))
+    with api.get_keys(session) as keys:
+        proof = api.prove(session, job, keys).proof
 
 Every function raises the errors of `torchzk.errors`. The commands are thin over this module.
 """

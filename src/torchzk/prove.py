@@ -64,8 +64,8 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
             run.facts["outcome"] = "input checked"
             report = _checked(run, session, job.n_partitions)
         else:
-            keys = api.get_keys(session)
-            result = api.prove(session, job, keys, fixed)
+            with api.get_keys(session) as keys:
+                result = api.prove(session, job, keys, fixed)
             _warn(screen, result)
             run.facts["outcome"] = "verified"
             where = _keep(args, screen, run, result.proof)

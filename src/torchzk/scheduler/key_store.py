@@ -13,7 +13,7 @@ from pathlib import Path
 from torchzk.errors import KeyFileError
 from torchzk.files import atomic_write
 from torchzk.groth16.key_checks import check_points
-from torchzk.groth16.keys import ProvingKey, VerifyingKey, check_lengths
+from torchzk.groth16.keys import VerifyingKey, check_lengths
 from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.params_file import ParamsFile, save_key
 from torchzk.groth16.setup import make_key, make_verifying_key
@@ -24,15 +24,28 @@ from torchzk.scheduler.session import Session
 
 @dataclass(frozen=True)
 class Keys:
-    """A proving key that fits the session's circuit, and what to say about it."""
+    """A proving key that fits the session's circuit, and what to say about it.
 
-    proving: ProvingKey
+    Holds the key's file open: close it, or use it in a `with`.
+    """
+
+    proving: ParamsFile
     verifying: VerifyingKey
     sha256: str
     """Of the bytes of the verifying key."""
     insecure: bool
     """Whether anybody can forge proofs under this key: its toxic waste is public."""
     path: Path
+
+    def close(self) -> None:
+        """Give the key's file back; proving with it fails afterwards."""
+        self.proving.close()
+
+    def __enter__(self) -> Keys:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def get_keys(session: Session) -> Keys:
@@ -51,12 +64,16 @@ def get_keys(session: Session) -> Keys:
     else:
         path = named
     key = ParamsFile.open(path, session.backend)
-    circuit = session.circuit
-    r1cs = circuit.r1cs()
-    check_lengths(key, expected_lengths(r1cs), r1cs.n_inputs, circuit.name)
-    check_safe(key.vk)
-    _check_once(session, key, path)
-    return Keys(key, key.vk, key_sha256(key.vk), is_dev(key.vk), path)
+    try:
+        circuit = session.circuit
+        r1cs = circuit.r1cs()
+        check_lengths(key, expected_lengths(r1cs), r1cs.n_inputs, circuit.name)
+        check_safe(key.vk)
+        _check_once(session, key, path)
+        return Keys(key, key.vk, key_sha256(key.vk), is_dev(key.vk), path)
+    except BaseException:
+        key.close()
+        raise
 
 
 def get_verifying_key(session: Session, path: Path | None = None) -> VerifyingKey:
