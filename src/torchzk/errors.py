@@ -61,7 +61,7 @@ class ResourceError(TorchzkError):
     exit_code = 6
 
 
-class Interrupted(TorchzkError):
+class Interrupted(TorchzkError):  # noqa: N818 - no fault of anybody's
     """A signal asked the command to stop. `exit_code` is 128 plus the signal's number."""
 
     def __init__(self, signal_number: int) -> None:

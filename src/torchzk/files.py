@@ -47,6 +47,14 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it where they are missing; raises `ConfigError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise ConfigError(f"{folder}: cannot make this folder: {e.strerror}") from e
+
+
 def _create(temporary: Path, path: Path) -> BinaryIO:
     try:
         return temporary.open("xb")

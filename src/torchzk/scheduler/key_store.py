@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchzk.errors import KeyFileError
-from torchzk.files import atomic_write
+from torchzk.files import atomic_write, make_folder
 from torchzk.groth16.key_checks import check_points
 from torchzk.groth16.keys import VerifyingKey, check_lengths
 from torchzk.groth16.lengths import expected_lengths
+from torchzk.groth16.meta_file import is_marked_insecure, write_insecure_meta
 from torchzk.groth16.params_file import ParamsFile, save_key
 from torchzk.groth16.setup import make_key, make_verifying_key
 from torchzk.groth16.toxic_waste import DEV, ToxicWaste, check_safe, is_dev
 from torchzk.groth16.vk_file import key_sha256, load_vk, write_vk
+from torchzk.scheduler.memory_need import check_memory, setup_need
 from torchzk.scheduler.session import Session
 
 
@@ -70,19 +72,20 @@ def get_keys(session: Session) -> Keys:
         check_lengths(key, expected_lengths(r1cs), r1cs.n_inputs, circuit.name)
         check_safe(key.vk)
         _check_once(session, key, path)
-        return Keys(key, key.vk, key_sha256(key.vk), is_dev(key.vk), path)
+        insecure = is_marked_insecure(path, circuit.sector_size) or is_dev(key.vk)
+        return Keys(key, key.vk, key_sha256(key.vk), insecure, path)
     except BaseException:
         key.close()
         raise
 
 
-def get_verifying_key(session: Session, path: Path | None = None) -> VerifyingKey:
-    """The verifying key in `path` (`.vk` or `.params`), or else the one of the session's config.
+def get_verifying_key(session: Session) -> VerifyingKey:
+    """The verifying key of the session's config: of a `.vk` or `.params` file, or the dev key.
 
     Raises:
         KeyFileError: The file is damaged, unsafe, or of a circuit with other inputs.
     """
-    named = path or session.config.keys
+    named = session.config.keys
     if named == "dev":
         cached = _dev_path(session).with_suffix(".vk")
         if not cached.is_file():
@@ -108,12 +111,20 @@ def get_verifying_key(session: Session, path: Path | None = None) -> VerifyingKe
 def make_dev_keys(
     session: Session, folder: Path, waste: ToxicWaste = DEV
 ) -> tuple[Path, Path, VerifyingKey]:
-    """Write `{kind}_{sector bytes}.params` and `.vk` from known toxic waste to `folder`."""
+    """Write `{kind}_{sector bytes}.params`, `.vk` and `.meta` from known toxic waste to `folder`.
+
+    Raises:
+        ResourceError: There is not the memory to hold the key.
+    """
+    r1cs = session.circuit.r1cs()
+    check_memory(session, setup_need(r1cs), "making a key")
     params = folder / _dev_path(session).name
     vk_path = params.with_suffix(".vk")
-    folder.mkdir(parents=True, exist_ok=True)
-    key = make_key(session.backend, session.circuit.r1cs(), waste, session.device, session.timeline)
+    make_folder(folder)
+    key = make_key(session.backend, r1cs, waste, session.device, session.timeline)
     with session.timeline.span("write key"):
+        # the mark comes first: the key must never stand without it
+        write_insecure_meta(params, session.circuit.sector_size)
         write_vk(vk_path, key.vk)
         save_key(params, key, session.backend, session.device)
     return params, vk_path, key.vk
@@ -133,6 +144,6 @@ def _check_once(session: Session, key: ParamsFile, path: Path) -> None:
         return
     with session.timeline.span("key check"):
         check_points(session.backend, key, session.device)
-    mark.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(mark.parent)
     with atomic_write(mark) as file:
         file.write(f"every point of {path.name} was checked\n".encode())

@@ -14,6 +14,7 @@ from torchzk.groth16.keys import Proof, VerifyingKey, read_proofs
 from torchzk.groth16.prover import Randomisers, prove
 from torchzk.groth16.verifier import verify_batch
 from torchzk.scheduler.key_store import Keys
+from torchzk.scheduler.memory_need import check_memory, proving_need
 from torchzk.scheduler.session import Session
 
 
@@ -49,6 +50,7 @@ def prove_job(
 
     Raises:
         InputError: Not as many randomisers as partitions.
+        ResourceError: There is not the memory to prove a partition.
         ProofError: The proof does not verify, so it is not returned.
     """
     start = time.perf_counter()
@@ -56,6 +58,7 @@ def prove_job(
     chosen = randomisers or [Randomisers.draw() for _ in range(n)]
     if len(chosen) != n:
         raise InputError(f"the job has {n} partitions, {len(chosen)} pairs of r and s are given")
+    check_memory(session, proving_need(session.circuit.r1cs()), "proving a partition")
     raw = b"".join(
         _prove_partition(session, job, keys, index, z).to_bytes() for index, z in enumerate(chosen)
     )

@@ -1,0 +1,48 @@
+"""The `.meta` file beside a key: its sector size and, in ours, that the key is insecure.
+
+bellperson writes {"sector_size": N}; the bytes of `.params` and `.vk` have no room for a mark.
+Source: spec/groth16.md section 10.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from torchzk.errors import KeyFileError
+from torchzk.files import atomic_write
+
+_MARK = "made from known toxic waste: anybody who has it can forge proofs; for development alone"
+_MAX_BYTES = 1 << 16
+
+
+def write_insecure_meta(key: Path, sector_size: int) -> Path:
+    """Mark the key file `key` as insecure, in a `.meta` file of the same stem."""
+    path = key.with_suffix(".meta")
+    with atomic_write(path) as file:
+        file.write(json.dumps({"sector_size": sector_size, "insecure": _MARK}).encode() + b"\n")
+    return path
+
+
+def is_marked_insecure(key: Path, sector_size: int) -> bool:
+    """Whether the `.meta` file of a key, if there is one, says that the key is insecure.
+
+    Raises:
+        KeyFileError: The file is no such JSON, or says another sector size.
+    """
+    path = key.with_suffix(".meta")
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            meta = json.loads(file.read(_MAX_BYTES))
+    except OSError as e:
+        raise KeyFileError(f"{path}: cannot read: {e.strerror}") from e
+    except (ValueError, RecursionError) as e:
+        raise KeyFileError(f"{path}: not JSON: {e}") from e
+    if not isinstance(meta, dict) or meta.get("sector_size") != sector_size:
+        raise KeyFileError(
+            f"{path}: must be a JSON object with sector_size {sector_size}; "
+            "this key is of another circuit, or the file is damaged"
+        )
+    return bool(meta.get("insecure"))
