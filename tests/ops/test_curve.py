@@ -150,3 +150,15 @@ def test_wrong_operands_are_refused(backend: Backend, device: torch.device) -> N
     xyzz = ops.affine_to_xyzz(g1, G1)
     with pytest.raises(LayoutError):
         ops.xyzz_add(xyzz, xyzz[:1], G1)
+
+
+@both
+def test_xyzz_infinity_with_any_x_and_y(device: torch.device, curve: Curve) -> None:
+    g = points_to_rows([curve.generator], curve, device)
+    one = ops.affine_to_xyzz(g, curve)
+    infinite = one.clone()
+    infinite[:, 2:] = 0
+    assert not ops.xyzz_add(infinite, infinite, curve).any()
+    assert torch.equal(ops.xyzz_add(infinite, one, curve), one)
+    assert torch.equal(ops.xyzz_add(one, infinite, curve), one)
+    assert not ops.xyzz_to_affine(infinite, curve).any()
