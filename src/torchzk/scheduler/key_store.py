@@ -143,7 +143,9 @@ def _check_once(session: Session, key: ParamsFile, path: Path) -> None:
     if mark.is_file():
         return
     with session.timeline.span("key check"):
-        check_points(session.backend, key, session.device)
+        check_points(
+            session.backend, key, session.device, name=str(path), timeline=session.timeline
+        )
     make_folder(mark.parent)
     with atomic_write(mark) as file:
         file.write(f"every point of {path.name} was checked\n".encode())
