@@ -18,13 +18,19 @@ from typing import BinaryIO
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from torchzk.backends import Backend
 from torchzk.errors import KeyFileError, LayoutError
 from torchzk.files import atomic_write
 from torchzk.groth16.encoding import Origin, decode_uncompressed, uncompressed_size
 from torchzk.groth16.keys import QUERIES, ProvingKey, QueryLengths, VerifyingKey, check_range
+from torchzk.groth16.row_bytes import (
+    Words,
+    bytes_of_rows,
+    first_bad,
+    rows_of_words,
+    words_of_bytes,
+)
 from torchzk.groth16.vk_file import (
     COUNT_BYTES,
     HEAD_BYTES,
@@ -34,9 +40,7 @@ from torchzk.groth16.vk_file import (
     vk_size,
     vk_to_bytes,
 )
-from torchzk.ops.layout import check_rows
 from torchzk.params.curves import Curve
-from torchzk.params.fields import PrimeField, split
 
 _POINTS_AT_ONCE = 1 << 16
 """Points that `save_key` asks for at a time."""
@@ -87,13 +91,10 @@ class ParamsFile:
         size = uncompressed_size(curve)
         offset = self._starts[name] + start * size
         words = self._words(offset, (stop - start) * size, curve)
-        bad = _first_bad(words, curve.field)
+        bad = first_bad(words, curve.field)
         if bad is not None:
             raise self._bad_point(name, start + bad)
-        rows = torch.from_numpy(words.view(np.int32)).to(device)
-        planes = rows.reshape(-1, curve.field.n_limbs).t().contiguous()
-        rows = self._backend.to_mont(planes, curve.field).t().contiguous()
-        return rows.reshape(stop - start, *curve.row_shape)
+        return rows_of_words(words, curve, self._backend, device)
 
     def close(self) -> None:
         """Give the file back; queries fail afterwards."""
@@ -110,14 +111,14 @@ class ParamsFile:
     ) -> None:
         self.close()
 
-    def _words(self, offset: int, size: int, curve: Curve) -> NDArray[np.uint32]:
-        """The points at `offset` as canonical limbs `[n, 2, degree, L]`, copied from the file."""
+    def _words(self, offset: int, size: int, curve: Curve) -> Words:
+        """The points at `offset` as canonical limbs, copied from the file."""
         if _state_of(self._file) != self._state:
             raise KeyFileError(f"{self.path}: the file changed while it was in use")
         aligned = offset - offset % mmap.ALLOCATIONGRANULARITY
         length = offset - aligned + size
         with mmap.mmap(self._file.fileno(), length, access=mmap.ACCESS_READ, offset=aligned) as raw:
-            return _reverse(np.frombuffer(raw, "<u4", size // 4, offset - aligned), curve)
+            return words_of_bytes(np.frombuffer(raw, "<u4", size // 4, offset - aligned), curve)
 
     def _bad_point(self, name: str, index: int) -> KeyFileError:
         size = uncompressed_size(QUERIES[name])
@@ -160,7 +161,8 @@ def write_params(
             while current < names.index(name):
                 current += 1
                 file.write(lengths.of(names[current]).to_bytes(COUNT_BYTES, "big"))
-            file.write(_to_bytes(name, written[name], rows, backend))
+            _refuse_infinity(name, written[name], rows)
+            file.write(bytes_of_rows(rows, QUERIES[name], backend))
             written[name] += len(rows)
         for name in names[current + 1 :]:
             file.write(lengths.of(name).to_bytes(COUNT_BYTES, "big"))
@@ -225,42 +227,9 @@ def _state_of(file: BinaryIO) -> tuple[int, int]:
     return stat.st_size, stat.st_mtime_ns
 
 
-def _reverse(words: NDArray[np.uint32], curve: Curve) -> NDArray[np.uint32]:
-    """The file's order of limbs to ours or back: a copy, `[n, 2, degree, L]`.
-
-    The file has c1 before c0, the top limb of a number first and big-endian limbs.
-    """
-    limbs = words.reshape(-1, 2, curve.degree, curve.field.n_limbs)
-    flipped: NDArray[np.uint32] = limbs[:, :, ::-1, ::-1].byteswap()
-    return flipped
-
-
-def _first_bad(words: NDArray[np.uint32], field: PrimeField) -> int | None:
-    """Index of the first point with a number not below the modulus, or with x = y = 0.
-
-    The top limb alone decides for all but one in 2^28 numbers, so only it is read for all.
-    """
-    modulus = split(field.modulus, field.n_limbs)
-    top = words[..., -1]
-    suspects = np.flatnonzero(((top >= modulus[-1]) | (top == 0)).any(axis=(1, 2)))
-    points = words[suspects]
-    below = np.zeros(points.shape[:-1], dtype=bool)
-    for limb, bound in enumerate(modulus):
-        below = (points[..., limb] < bound) | (points[..., limb] == bound) & below
-    bad = suspects[~below.all(axis=(1, 2)) | ~points.any(axis=(1, 2, 3))]
-    return int(bad[0]) if len(bad) else None
-
-
-def _to_bytes(name: str, first: int, rows: torch.Tensor, backend: Backend) -> bytes:
-    """Rows in the file's form; `first` is the index of their first point, for messages."""
-    curve = QUERIES[name]
-    check_rows(rows, curve)
-    if len(rows) == 0:
-        return b""
-    at_infinity = (rows == 0).flatten(1).all(dim=1)
-    if bool(at_infinity.any()):
-        index = first + int(at_infinity.nonzero()[0])
+def _refuse_infinity(name: str, first: int, rows: torch.Tensor) -> None:
+    """Raise `KeyFileError` for a point at infinity; `first` is the index of the first point."""
+    at_infinity = (rows == 0).flatten(1).all(dim=1).nonzero()
+    if len(at_infinity):
+        index = first + int(at_infinity[0])
         raise KeyFileError(f"{name}[{index}] is the point at infinity, which no key may hold")
-    planes = rows.reshape(-1, curve.field.n_limbs).t().contiguous()
-    limbs = backend.from_mont(planes, curve.field).t().contiguous().cpu().numpy()
-    return _reverse(limbs.view(np.uint32), curve).tobytes()
