@@ -1,0 +1,264 @@
+"""Affine additions of many pairs at once, with one inversion for all of them.
+
+A lane goes through its K pairs and multiplies their runs, x_b - x_a, keeping every prefix of the
+product; the products of the lanes are inverted together, in the same way; and the lane goes
+back through its pairs, splitting the inverse off and finishing the sums: five products and a
+square for each. Pairs of equal points, of opposite ones and with an infinite one are exact.
+
+Source: P. Montgomery's trick; affine chord and tangent rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+
+from torchzk.params.curves import Curve
+from torchzk.triton_kernels import divsteps, limbs, points
+from torchzk.triton_kernels.code import FieldCode, Variant, field_code
+
+MINUS = 1 << 30
+"""Flag of an index: the opposite of the point."""
+
+_MINUS = tl.constexpr(MINUS)
+_BLOCK = 32
+# pairs of a lane; and lanes below which a lane takes fewer, as the card would be idle
+_PER_LANE = 32
+_LANES = 1 << 14
+# elements that are inverted one by one
+_ALONE = 1 << 14
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pair i is row `stride i` of `left` and of `right`, or the two that `source[i]` names.
+
+    Where there is no such row of `right`, or the second index is -1, the pair is one point.
+    """
+
+    left: torch.Tensor
+    right: torch.Tensor
+    n: int
+    stride: int = 1
+    source: torch.Tensor | None = None
+
+
+def neighbours(rows: torch.Tensor) -> Pairs:
+    """Rows 0 and 1, 2 and 3, and so on; an odd one at the end stays alone."""
+    return Pairs(rows, rows[1:], (len(rows) + 1) // 2, stride=2)
+
+
+def named(rows: torch.Tensor, source: torch.Tensor) -> Pairs:
+    """Pairs of `rows` by index, int32 `[n, 2]`; an index may carry `MINUS`."""
+    return Pairs(rows, rows, len(source), source=source)
+
+
+@triton.jit
+def _find(left, right, source, i, n_left, n_right, STRIDE: tl.constexpr, F: tl.constexpr):
+    """Addresses of the two points of pair i, whether it is one point, and their signs."""
+    size: tl.constexpr = 8 * F.W
+    if STRIDE == 0:
+        a = tl.load(source + 2 * i, mask=i < n_left, other=0)
+        b = tl.load(source + 2 * i + 1, mask=i < n_left, other=-1)
+        single = b < 0
+        b = tl.where(single, a, b)
+        minus_a = (a & _MINUS) != 0
+        minus_b = (b & _MINUS) != 0
+        at_a = points.address(left, (a & (_MINUS - 1)).to(tl.int64) * size)
+        at_b = points.address(right, (b & (_MINUS - 1)).to(tl.int64) * size)
+    else:
+        row = i * STRIDE
+        single = row >= n_right
+        offset = tl.where(row < n_left, row, 0) * size
+        at_a = points.address(left, offset)
+        at_b = tl.where(single, at_a, points.address(right, offset))
+        minus_a = single
+        minus_b = single
+    return at_a, at_b, single, minus_a, minus_b
+
+
+@triton.jit
+def _ordinate(at, minus, STRIDE: tl.constexpr, F: tl.constexpr):
+    """y of the point at an address, with its sign."""
+    y = points.load(at + 4 * F.W, F)
+    if STRIDE == 0:
+        y = limbs.select(minus, limbs.neg(y, F), y, F)
+    return y
+
+
+@triton.jit(do_not_specialize=["n_left", "n_right", "T", "K"])
+def multiply_runs(
+    prefix,
+    product,
+    left,
+    right,
+    source,
+    n_left,
+    n_right,
+    T,
+    K,
+    STRIDE: tl.constexpr,
+    F: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Lane t: prefixes of the product of the runs of pairs t, t + T, ...."""
+    t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    total = limbs.constant(F.one, t, F)
+    for k in range(K):
+        i = t + k * T.to(tl.int64)
+        at_a, at_b, single, minus_a, minus_b = _find(
+            left, right, source, i, n_left, n_right, STRIDE, F
+        )
+        xa = points.load(at_a, F)
+        xb = points.load(at_b, F)
+        run = limbs.sub(xb, xa, F)
+        special = points.may_be_special(xa, xb, run, F) & ~single
+        if tl.max(special.to(tl.int32), 0) > 0:
+            ya = _ordinate(at_a, minus_a, STRIDE, F)
+            yb = _ordinate(at_b, minus_b, STRIDE, F)
+            _, run = points.line(xa, ya, xb, yb, F)
+        points.store(points.address(prefix, i * (4 * F.W)), total, F)
+        total = limbs.select(single, total, limbs.mul(total, run, F), F)
+    points.store(points.address(product, t * (4 * F.W)), total, F)
+
+
+@triton.jit(do_not_specialize=["n_left", "n_right", "T", "K"])
+def finish_sums(
+    out,
+    prefix,
+    inverse,
+    left,
+    right,
+    source,
+    n_left,
+    n_right,
+    T,
+    K,
+    STRIDE: tl.constexpr,
+    F: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Lane t: the sums of its pairs, last to first, from the inverse of their product."""
+    t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    rest = points.load(points.address(inverse, t * (4 * F.W)), F)
+    for k in range(K):
+        i = t + (K - 1 - k) * T.to(tl.int64)
+        at_a, at_b, single, minus_a, minus_b = _find(
+            left, right, source, i, n_left, n_right, STRIDE, F
+        )
+        xa = points.load(at_a, F)
+        xb = points.load(at_b, F)
+        ya = _ordinate(at_a, minus_a, STRIDE, F)
+        yb = _ordinate(at_b, minus_b, STRIDE, F)
+        run = limbs.sub(xb, xa, F)
+        rise = limbs.sub(yb, ya, F)
+        special = points.may_be_special(xa, xb, run, F) & ~single
+        any_special = tl.max(special.to(tl.int32), 0) > 0
+        if any_special:
+            rise, run = points.line(xa, ya, xb, yb, F)
+        before = points.load(points.address(prefix, i * (4 * F.W)), F)
+        x, y = points.third(xa, ya, xb, rise, limbs.mul(rest, before, F), F)
+        rest = limbs.select(single, rest, limbs.mul(rest, run, F), F)
+        if any_special:
+            x, y = points.settle(x, y, xa, ya, xb, yb, F)
+        at = points.address(out, i * (8 * F.W))
+        points.store(at, limbs.select(single, xa, x, F), F)
+        points.store(at + 4 * F.W, limbs.select(single, ya, y, F), F)
+
+
+@triton.jit(do_not_specialize=["n", "T", "K"])
+def multiply_elements(prefix, product, a, n, T, K, F: tl.constexpr, BLOCK: tl.constexpr):
+    """`multiply_runs` for elements that are there, `n` of them, none of them 0."""
+    t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    total = limbs.constant(F.one, t, F)
+    for k in range(K):
+        i = t + k * T.to(tl.int64)
+        points.store(points.address(prefix, i * (4 * F.W)), total, F)
+        x = points.load(points.address(a, tl.where(i < n, i, 0) * (4 * F.W)), F)
+        total = limbs.select(i < n, limbs.mul(total, x, F), total, F)
+    points.store(points.address(product, t * (4 * F.W)), total, F)
+
+
+@triton.jit(do_not_specialize=["n", "T", "K"])
+def split_inverses(out, prefix, inverse, a, n, T, K, F: tl.constexpr, BLOCK: tl.constexpr):
+    """The way back from `multiply_elements`: the inverse of each element."""
+    t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    rest = points.load(points.address(inverse, t * (4 * F.W)), F)
+    for k in range(K):
+        i = t + (K - 1 - k) * T.to(tl.int64)
+        x = points.load(points.address(a, tl.where(i < n, i, 0) * (4 * F.W)), F)
+        before = points.load(points.address(prefix, i * (4 * F.W)), F)
+        points.store(points.address(out, i * (4 * F.W)), limbs.mul(rest, before, F), F)
+        rest = limbs.select(i < n, limbs.mul(rest, x, F), rest, F)
+
+
+@triton.jit(do_not_specialize=["n"])
+def invert_each(out, a, n, F: tl.constexpr, BLOCK: tl.constexpr):
+    """The inverse of each element, by division steps; in Fp2 by way of the norm."""
+    t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    x = points.load(points.address(a, tl.where(t < n, t, 0) * (4 * F.W)), F)
+    if F.degree == 1:
+        y = divsteps.inverse(x)
+    else:
+        P: tl.constexpr = F.prime
+        c0 = limbs.c0(x, F)
+        c1 = limbs.c1(x, F)
+        norm = divsteps.inverse(limbs.add(limbs.sqr(c0, P), limbs.sqr(c1, P), P))
+        y = limbs.mul(c0, norm, P) + limbs.neg(limbs.mul(c1, norm, P), P)
+    points.store(points.address(out, t * (4 * F.W)), y, F)
+
+
+def add_pairs(pairs: Pairs, curve: Curve, variant: Variant = "ptx") -> torch.Tensor:
+    """The sum of each pair: rows `[pairs.n, *curve.row_shape]`, the start of a longer tensor."""
+    n, code = pairs.n, field_code(curve.field, curve.degree, variant)
+    if n == 0:
+        return pairs.left.new_empty(0, *curve.row_shape)
+    per_lane, lanes = _lanes(n)
+    source = pairs.left if pairs.source is None else pairs.source
+    n_left = len(pairs.left) if pairs.source is None else n
+    where = (pairs.left, pairs.right, source, n_left, len(pairs.right), lanes, per_lane)
+    options = {
+        "STRIDE": pairs.stride if pairs.source is None else 0,
+        "F": code,
+        "BLOCK": _BLOCK,
+        "num_warps": 1,
+    }
+    grid = (lanes // _BLOCK,)
+    prefix, product = _empty(per_lane * lanes, pairs.left, code), _empty(lanes, pairs.left, code)
+    multiply_runs[grid](prefix, product, *where, **options)
+    inverse = _invert(product, code)
+    out = pairs.left.new_empty(per_lane * lanes, *curve.row_shape)
+    finish_sums[grid](out, prefix, inverse, *where, **options)
+    return out[:n]
+
+
+def _empty(n: int, like: torch.Tensor, code: FieldCode) -> torch.Tensor:
+    return torch.empty(n, code.W, dtype=torch.int32, device=like.device)
+
+
+def _lanes(n: int) -> tuple[int, int]:
+    """Elements of a lane, and lanes, whole blocks of them."""
+    per_lane = min(_PER_LANE, max(1, -(-n // _LANES)))
+    return per_lane, -(-n // (per_lane * _BLOCK)) * _BLOCK
+
+
+def _invert(a: torch.Tensor, code: FieldCode) -> torch.Tensor:
+    """Inverses of elements `[n, W]` none of which is 0; more rows may follow them."""
+    n = len(a)
+    options = {"F": code, "BLOCK": _BLOCK, "num_warps": 1}
+    if n <= _ALONE:
+        lanes = -(-n // _BLOCK) * _BLOCK
+        out = _empty(lanes, a, code)
+        invert_each[(lanes // _BLOCK,)](out, a, n, **options)
+        return out
+    per_lane, lanes = _lanes(n)
+    grid = (lanes // _BLOCK,)
+    prefix, product = _empty(per_lane * lanes, a, code), _empty(lanes, a, code)
+    multiply_elements[grid](prefix, product, a, n, lanes, per_lane, **options)
+    inverse = _invert(product, code)
+    out = torch.empty_like(prefix)
+    split_inverses[grid](out, prefix, inverse, a, n, lanes, per_lane, **options)
+    return out
