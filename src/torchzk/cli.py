@@ -47,7 +47,9 @@ class Screen:
     def line(self, text: str, style: str | None = None) -> None:
         """One line on stderr, with nothing in it that could steer a terminal."""
         safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-        self.console.print(safe, style=style, markup=False, highlight=False, soft_wrap=True)
+        # a log keeps a message on one line; a terminal's own wrapping would confuse the display
+        whole = not self.console.is_terminal
+        self.console.print(safe, style=style, markup=False, highlight=False, soft_wrap=whole)
 
     def answer(self, text: str) -> None:
         """A line of result on stdout, where the report does not take its place."""

@@ -71,6 +71,8 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
             where = _keep(args, screen, run, result.proof)
             report = _proven(run, session, keys, result, where)
     _show(screen, run, report)
+    if not args.check and args.out is None:
+        screen.answer(report["proof"])
     return report
 
 
@@ -97,7 +99,6 @@ def _keep(args: argparse.Namespace, screen: cli.Screen, run: Run, proof: bytes) 
     if args.out is not None:
         write_proof(args.out, proof, args.format)
         return Path(args.out)
-    screen.answer(proof.hex())
     folder = run.folder()
     if folder is None:
         return None
@@ -105,7 +106,7 @@ def _keep(args: argparse.Namespace, screen: cli.Screen, run: Run, proof: bytes) 
     try:
         write_proof(path, proof, args.format)
     except (OSError, TorchzkError) as e:
-        # stdout has it
+        # stdout gets it in any case
         screen.warn(f"the proof is not kept in the run's folder: {e}")
         return None
     return path
@@ -152,8 +153,8 @@ def _show(screen: cli.Screen, run: Run, report: cli.Report) -> None:
     if report.get("checked"):
         rows.append(("input", f"holds, {report['partitions']} partitions", "bold green"))
     else:
-        n_bytes = len(report["proof"]) // 2
-        count = f"{n_bytes} bytes, {report['partitions']} of 192"
+        n = report["partitions"]
+        count = f"{len(report['proof']) // 2} bytes, {n} partition{'s' if n > 1 else ''}"
         insecure = report["insecure_key"]
         secret = report["zero_knowledge"]
         rows += [

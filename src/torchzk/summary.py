@@ -16,9 +16,9 @@ _BAR = 24
 
 
 def stage_seconds(spans: Iterable[Span]) -> dict[str, float]:
-    """Seconds a stage, the partitions of a proof taken together, nested stages as `a / b`."""
+    """Seconds a stage in order of time, all partitions together, nested stages as `a / b`."""
     seconds: dict[str, float] = {}
-    for stage in stages_of(spans):
+    for stage in sorted(stages_of(spans), key=lambda s: (s.spans[0].start_ns, s.depth)):
         name = " / ".join(stage.path)
         seconds[name] = seconds.get(name, 0.0) + stage.seconds
     return seconds

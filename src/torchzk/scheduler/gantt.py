@@ -25,6 +25,7 @@ _HUES = ("#4C78A8", "#F58518", "#54A24B", "#B279A2", "#72B7B2") + (
 _INK, _FAINT, _BAND, _FAILED = "#24292F", "#6E7781", "#F6F8FA", "#CF222E"
 _ROW_INCHES = 0.27
 _WIDTH_INCHES = 11.0
+_MOST_ROWS = 80
 
 
 def draw(record: RunRecord) -> FigureCanvasAgg:
@@ -39,7 +40,10 @@ def draw(record: RunRecord) -> FigureCanvasAgg:
     colours = _colours(stages)
     for y, row in enumerate(rows):
         if isinstance(row, str):
-            _lane_header(axes, y, row)
+            _lane_name(axes, y, row)
+            axes.axhspan(y - 0.5, y + 0.5, color=_BAND, lw=0, zorder=0)
+        elif isinstance(row, list):
+            _lane_row(axes, y, row, record, colours)
         else:
             _stage_row(axes, y, row, record, colours)
     _frame(axes, len(rows), record.seconds)
@@ -57,16 +61,23 @@ def pixels(canvas: FigureCanvasAgg) -> NDArray[np.uint8]:
     return rgba[..., :3].copy()
 
 
-def _rows(stages: list[Stage]) -> list[Stage | str]:
-    """Stages in order; a lane's name stands above its own where there are several lanes."""
-    lanes = {stage.lane for stage in stages}
-    rows: list[Stage | str] = []
-    lane = None
+def _rows(stages: list[Stage]) -> list[Stage | str | list[Stage]]:
+    """Stages in order, under the name of their lane where there are several lanes.
+
+    When that grows too long, all lanes but the first two become one row each.
+    """
+    lanes: dict[str, list[Stage]] = {}
     for stage in stages:
-        if len(lanes) > 1 and stage.lane != lane:
-            rows.append(stage.lane)
-        lane = stage.lane
-        rows.append(stage)
+        lanes.setdefault(stage.lane, []).append(stage)
+    if len(lanes) <= 1:
+        return list(stages)
+    crowded = len(stages) + len(lanes) > _MOST_ROWS
+    rows: list[Stage | str | list[Stage]] = []
+    for i, (lane, own) in enumerate(lanes.items()):
+        if crowded and i >= 2:
+            rows.append(own)
+        else:
+            rows += [lane, *own]
     return rows
 
 
@@ -79,8 +90,7 @@ def _colours(stages: list[Stage]) -> dict[str, str]:
     return {family: _HUES[i % len(_HUES)] for i, family in enumerate(families)}
 
 
-def _lane_header(axes: Axes, y: int, lane: str) -> None:
-    axes.axhspan(y - 0.5, y + 0.5, color=_BAND, lw=0, zorder=0)
+def _lane_name(axes: Axes, y: int, lane: str) -> None:
     axes.annotate(
         lane,
         xy=(0, y),
@@ -97,21 +107,7 @@ def _lane_header(axes: Axes, y: int, lane: str) -> None:
 def _stage_row(
     axes: Axes, y: int, stage: Stage, record: RunRecord, colours: dict[str, str]
 ) -> None:
-    colour = _mix(colours[_family(stage.name)], 0.35 if stage.depth else 0.0)
-    # a stage too short to see still leaves a mark
-    least = record.seconds / 600
-    for span in stage.spans:
-        axes.barh(
-            y,
-            max(span.seconds, least),
-            left=record.seconds_at(span.start_ns),
-            height=0.68,
-            color=colour,
-            edgecolor=_FAILED if span.failed else "none",
-            hatch="////" if span.failed else None,
-            linewidth=1.2 if span.failed else 0,
-            zorder=3,
-        )
+    _bars(axes, y, stage, record, colours)
     share = stage.seconds / record.seconds if record.seconds else 0.0
     times = f"  x{len(stage.spans)}" if len(stage.spans) > 1 else ""
     note = "failed" if stage.failed else f"{share:.1%}"
@@ -127,6 +123,35 @@ def _stage_row(
         size=9,
         color=_INK if not stage.depth else _FAINT,
     )
+
+
+def _lane_row(
+    axes: Axes, y: int, stages: list[Stage], record: RunRecord, colours: dict[str, str]
+) -> None:
+    for stage in stages:
+        if not stage.depth:
+            _bars(axes, y, stage, record, colours)
+    seconds = sum(stage.seconds for stage in stages if not stage.depth)
+    _lane_name(axes, y, stages[0].lane)
+    _right(axes, y, 58, f"{seconds:.2f} s", _INK)
+
+
+def _bars(axes: Axes, y: int, stage: Stage, record: RunRecord, colours: dict[str, str]) -> None:
+    colour = _mix(colours[_family(stage.name)], 0.35 if stage.depth else 0.0)
+    # a stage too short to see still leaves a mark
+    least = record.seconds / 600
+    for span in stage.spans:
+        axes.barh(
+            y,
+            max(span.seconds, least),
+            left=record.seconds_at(span.start_ns),
+            height=0.68,
+            color=colour,
+            edgecolor=_FAILED if span.failed else "none",
+            hatch="////" if span.failed else None,
+            linewidth=1.2 if span.failed else 0,
+            zorder=3,
+        )
 
 
 def _right(axes: Axes, y: int, points: int, text: str, colour: str) -> None:

@@ -86,7 +86,9 @@ class Progress:
 
     def _line(self, text: str) -> None:
         self._last_line = time.monotonic()
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True, style="dim")
+        # a log keeps a stage on one line; a terminal's own wrapping would confuse the display
+        whole = self._live is None
+        self._console.print(text, markup=False, highlight=False, soft_wrap=whole, style="dim")
 
     def _render(self) -> Table:
         """The last stages done and the bars of those that run."""
