@@ -160,6 +160,8 @@ def _signals() -> Iterator[list[int]]:
 
 def _known(e: BaseException) -> BaseException:
     """An error as the class that its exit code belongs to; unknown ones stay what they are."""
+    if isinstance(e, KeyboardInterrupt):
+        return Interrupted(signal.SIGINT)
     if isinstance(e, BrokenPipeError):
         return Interrupted(signal.SIGPIPE)
     if isinstance(e, OSError) and e.errno in _FULL:

@@ -84,7 +84,7 @@ def _where(session: Session) -> dict[str, str]:
 def _warn(screen: cli.Screen, result: ProofResult) -> None:
     if result.insecure_key:
         screen.warn(
-            "INSECURE KEY: made from public secrets, so anybody can forge proofs under it. "
+            "INSECURE KEY: made from known secrets, so proofs under it can be forged. "
             "For development alone"
         )
     if not result.zero_knowledge:

@@ -110,7 +110,8 @@ def open_run(
     except (ConfigError, InputError, KeyFileError):
         raise
     except BaseException as e:
-        run.facts["outcome"] = type(e).__name__
+        stopped = isinstance(e, KeyboardInterrupt)
+        run.facts["outcome"] = "interrupted" if stopped else type(e).__name__
         run.flush()
         raise
     run.flush()
