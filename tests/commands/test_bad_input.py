@@ -19,6 +19,7 @@ from torchzk.params.curves import G1
 from torchzk.params.fields import FP, FR
 
 MAX_SECONDS = 2.0
+"""Of the processor, so that a busy machine fails nothing; the commands use one core."""
 HEAD = 868 + 96 * 23
 """Bytes of the verifying key of window PoSt at 2 KiB, which a parameter file starts with."""
 
@@ -62,9 +63,9 @@ def refused(
 
     def run(command: Callable[[list[str]], int], code: int, argv: list[str]) -> Refusal:
         before = {path for path in tmp_path.rglob("*") if path.is_file()}
-        start = time.monotonic()
+        start = time.process_time()
         assert command([*argv, "--json"]) == code
-        assert time.monotonic() - start < MAX_SECONDS
+        assert time.process_time() - start < MAX_SECONDS
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         report = json.loads(out.splitlines()[-1])
