@@ -120,7 +120,10 @@ def test_a_run_leaves_readable_events(tmp_path: Path) -> None:
     assert tags["images"] == ["timeline"]
     recorded = {span.name: span.seconds for span in run.spans}
     assert events.Scalars("seconds/host/one")[0].value == pytest.approx(recorded["one"], rel=1e-6)
-    assert len(events.Scalars("memory/rss_mib")) == 6
+    memory = events.Scalars("memory/rss_mib")
+    assert len(memory) == 6
+    assert [m.wall_time for m in memory] == sorted(m.wall_time for m in memory)
+    assert memory[-1].wall_time < events.Scalars("run/seconds")[0].wall_time
     assert events.Scalars("run/peak_rss_mib")[0].value > 10
     (text,) = events.Tensors("run/text_summary")
     assert "| host | one / two |" in text.tensor_proto.string_val[0].decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,8 @@ def write_events(record: RunRecord, folder: Path, picture: NDArray[np.uint8]) ->
         for sample in record.samples:
             # steps are milliseconds of the run
             step = round(record.seconds_at(sample.time_ns) * 1000)
-            writer.add_scalar("memory/rss_mib", sample.rss / 2**20, step)
+            wall = time.time() - (time.perf_counter_ns() - sample.time_ns) / 1e9
+            writer.add_scalar("memory/rss_mib", sample.rss / 2**20, step, walltime=wall)
         writer.add_text("run", markdown(record, stages), 0)
         writer.add_image("timeline", picture, 0, dataformats="HWC")
 
