@@ -18,7 +18,8 @@ import triton.language as tl
 
 from torchzk.params.curves import Curve
 from torchzk.triton_kernels import divsteps, limbs, points
-from torchzk.triton_kernels.code import FieldCode, Variant, field_code
+from torchzk.triton_kernels.code import FieldCode
+from torchzk.triton_kernels.variants import field_code_on
 
 MINUS = 1 << 30
 """Flag of an index: the opposite of the point."""
@@ -211,11 +212,12 @@ def invert_each(out, a, n, F: tl.constexpr, BLOCK: tl.constexpr):
     points.store(points.address(out, t * (4 * F.W)), y, F)
 
 
-def add_pairs(pairs: Pairs, curve: Curve, variant: Variant = "ptx") -> torch.Tensor:
+def add_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
     """The sum of each pair: rows `[pairs.n, *curve.row_shape]`, the start of a longer tensor."""
-    n, code = pairs.n, field_code(curve.field, curve.degree, variant)
+    n = pairs.n
     if n == 0:
         return pairs.left.new_empty(0, *curve.row_shape)
+    code = field_code_on(pairs.left.device, curve.field, curve.degree)
     per_lane, lanes = _lanes(n)
     source = pairs.left if pairs.source is None else pairs.source
     n_left = len(pairs.left) if pairs.source is None else n

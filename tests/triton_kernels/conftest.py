@@ -1,0 +1,64 @@
+"""Which lane this run is: compiled on a GPU, interpreted on the CPU, or compiled only.
+
+A process is interpreted from its first import of Triton or not at all, so the lane is decided by
+`TRITON_INTERPRET` in the environment. Tests that run kernels are collected where kernels can run;
+elsewhere `test_lanes` runs them, interpreted, in a process of its own. What reads compiled code
+is collected where there is some.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+import pytest
+import torch
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+RUNS_KERNELS = INTERPRETED or torch.cuda.is_available()
+
+_RUN = ["test_field_kernels.py", "test_fp2_kernels.py", "test_inverse_kernels.py"]
+_RUN += ["test_variants.py"]
+_HOST = ["test_ptx.py", "test_compile.py"]
+
+collect_ignore: list[str] = []
+if importlib.util.find_spec("triton") is None:
+    # test_lanes says so
+    collect_ignore += _RUN + _HOST
+else:
+    if INTERPRETED:
+        from triton_kernels import ptx_interpreter
+
+        ptx_interpreter.install()
+        collect_ignore += _HOST
+    if not RUNS_KERNELS:
+        collect_ignore += _RUN
+
+
+@pytest.fixture
+def device() -> torch.device:
+    """Where kernels run; the interpreter's tensors are on the CPU."""
+    return torch.device("cpu") if INTERPRETED else torch.device("cuda", 0)
+
+
+# registers and stack bytes by architecture, of every case that test_compile compiled
+COMPILED: dict[str, dict[int, tuple[int, int]]] = {}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if COMPILED:
+        archs = sorted({arch for row in COMPILED.values() for arch in row})
+        terminalreporter.section("registers/stack bytes a thread on sm_" + ", ".join(map(str, archs)))
+        for name, row in sorted(COMPILED.items()):
+            cells = " ".join(f"{r:4}/{s:<4}" for r, s in (row[a] for a in sorted(row)))
+            terminalreporter.write_line(f"{name:44} {cells}")
+
+
+@pytest.fixture(params=["ptx", "plain"])
+def variant(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both variants in turn, whatever the known-answer test would choose."""
+    from torchzk.triton_kernels import variants
+
+    choice = variants.Choice(request.param, "test", "test")
+    monkeypatch.setattr(variants, "choose", lambda device: choice)
+    return request.param
