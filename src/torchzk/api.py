@@ -22,10 +22,10 @@ from torchzk.circuits.randomness_file import load_randomisers as _load_randomise
 from torchzk.config import Config, load_config
 from torchzk.groth16.keys import VerifyingKey
 from torchzk.groth16.prover import Randomisers
-from torchzk.groth16.toxic_waste import DEV, is_dev, load_toxic_waste
+from torchzk.groth16.toxic_waste import DEV, load_toxic_waste
 from torchzk.groth16.vk_file import key_sha256
 from torchzk.scheduler import key_store, pipeline
-from torchzk.scheduler.key_store import Keys, get_keys, get_verifying_key
+from torchzk.scheduler.key_store import Keys, get_keys, get_verifying_key, is_insecure
 from torchzk.scheduler.pipeline import ProofResult
 from torchzk.scheduler.session import Session
 from torchzk.scheduler.session import open_session as _open_session
@@ -42,7 +42,7 @@ __all__ = [
     "check",
     "get_keys",
     "get_verifying_key",
-    "is_dev",
+    "is_insecure",
     "key_sha256",
     "load_config",
     "load_job",

@@ -42,10 +42,10 @@ def _verify(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         job = api.load_job(session, job_path)
         key = api.get_verifying_key(session)
         api.verify(session, job, proof, key)
-    insecure = api.is_dev(key)
+    insecure = api.is_insecure(session, key)
     if insecure:
         screen.warn(
-            "INSECURE KEY: anybody can forge proofs under a dev key; this one proves little"
+            "INSECURE KEY: whoever knows its secrets can forge proofs under it; this one proves little"
         )
     report: cli.Report = {
         "circuit": session.circuit.name,

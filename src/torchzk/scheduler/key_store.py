@@ -85,14 +85,11 @@ def get_verifying_key(session: Session) -> VerifyingKey:
     Raises:
         KeyFileError: The file is damaged, unsafe, or of a circuit with other inputs.
     """
-    named = session.config.keys
-    if named == "dev":
-        cached = _dev_path(session).with_suffix(".vk")
-        if not cached.is_file():
-            return make_verifying_key(
-                session.backend, session.circuit.r1cs(), DEV, session.device, session.timeline
-            )
-        named = cached
+    named = _named_vk(session)
+    if session.config.keys == "dev" and not named.is_file():
+        return make_verifying_key(
+            session.backend, session.circuit.r1cs(), DEV, session.device, session.timeline
+        )
     if named.suffix == ".params":
         with ParamsFile.open(named, session.backend) as params:
             vk = params.vk
@@ -106,6 +103,11 @@ def get_verifying_key(session: Session) -> VerifyingKey:
             f"which has {n_inputs:,} inputs; the key has {vk.n_inputs:,}"
         )
     return vk
+
+
+def is_insecure(session: Session, vk: VerifyingKey) -> bool:
+    """Whether the session's verifying key was made from known toxic waste, as far as it shows."""
+    return is_dev(vk) or is_marked_insecure(_named_vk(session), session.circuit.sector_size)
 
 
 def make_dev_keys(
@@ -128,6 +130,11 @@ def make_dev_keys(
         write_vk(vk_path, key.vk)
         save_key(params, key, session.backend, session.device)
     return params, vk_path, key.vk
+
+
+def _named_vk(session: Session) -> Path:
+    named = session.config.keys
+    return _dev_path(session).with_suffix(".vk") if named == "dev" else named
 
 
 def _dev_path(session: Session) -> Path:
