@@ -45,7 +45,7 @@ def _verify(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     insecure = api.is_insecure(session, key)
     if insecure:
         screen.warn(
-            "INSECURE KEY: whoever knows its secrets can forge proofs under it; this one proves little"
+            "INSECURE KEY: whoever knows its secrets can forge proofs; this one proves little"
         )
     report: cli.Report = {
         "circuit": session.circuit.name,
