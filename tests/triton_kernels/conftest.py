@@ -48,7 +48,9 @@ COMPILED: dict[str, dict[int, tuple[int, int]]] = {}
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if COMPILED:
         archs = sorted({arch for row in COMPILED.values() for arch in row})
-        terminalreporter.section("registers/stack bytes a thread on sm_" + ", ".join(map(str, archs)))
+        terminalreporter.section(
+            "registers/stack bytes a thread on sm_" + ", ".join(map(str, archs))
+        )
         for name, row in sorted(COMPILED.items()):
             cells = " ".join(f"{r:4}/{s:<4}" for r, s in (row[a] for a in sorted(row)))
             terminalreporter.write_line(f"{name:44} {cells}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import triton.language as tl
@@ -73,7 +73,7 @@ _PLAIN: dict[tuple[str, ...], Callable[..., Words]] = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse(text: str) -> tuple[tuple[str, ...], ...]:
     """The instructions of an asm block, each its operation and operands."""
     statements = text.strip().removeprefix("{").removesuffix("}").split(";")

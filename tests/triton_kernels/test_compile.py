@@ -7,10 +7,10 @@ import pkgutil
 
 import pytest
 import triton
-from triton_kernels import ahead_of_time
-from triton_kernels.conftest import COMPILED
 
 import torchzk.triton_kernels
+from triton_kernels import ahead_of_time
+from triton_kernels.conftest import COMPILED
 
 
 @pytest.mark.parametrize("name", ahead_of_time.CASES)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from triton_kernels.samples import BLOCK, SIZES, sample
 
 from torchzk.errors import LayoutError
 from torchzk.ops import field as reference
 from torchzk.ops.layout import pack, unpack
 from torchzk.params.fields import FIELDS, FP, FR, PrimeField
 from torchzk.triton_kernels import field as kernels
+from triton_kernels.samples import BLOCK, SIZES, sample
 
 pytestmark = pytest.mark.usefixtures("variant")
 fields = pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from triton_kernels.samples import BLOCK, SIZES, sample
 
 from torchzk.errors import LayoutError
 from torchzk.ops.layout import pack, unpack
 from torchzk.params.fields import FP
 from torchzk.triton_kernels import fp2 as kernels
+from triton_kernels.samples import BLOCK, SIZES, sample
 
 pytestmark = pytest.mark.usefixtures("variant")
 P, R_INV = FP.modulus, FP.r_inv

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from triton_kernels.samples import sample
 
 from torchzk.ops.layout import pack_mont, unpack_mont
 from torchzk.params.fields import FIELDS, FP, PrimeField
 from torchzk.triton_kernels import field as kernels
 from torchzk.triton_kernels import fp2, inverse
 from torchzk.triton_kernels.tuning import SHAPES, Shape
+from triton_kernels.samples import sample
 
 SMALL = PrimeField("mersenne61", (1 << 61) - 1, 37)
 only_ptx = pytest.mark.parametrize("variant", ["ptx"], indirect=True)
@@ -83,9 +83,7 @@ def test_fp2(device: torch.device) -> None:
     x = list(zip([0, 1, 0, *sample(FP, 9, 4)], [0, 0, 1, *sample(FP, 9, 5)], strict=True))
     a = torch.stack([pack_mont([v[c] for v in x], FP, device) for c in (0, 1)])
     got = fp2.fp2_batch_inverse(a, FP)
-    for (x0, x1), y0, y1 in zip(
-        x, unpack_mont(got[0], FP), unpack_mont(got[1], FP), strict=True
-    ):
+    for (x0, x1), y0, y1 in zip(x, unpack_mont(got[0], FP), unpack_mont(got[1], FP), strict=True):
         product = ((x0 * y0 - x1 * y1) % p, (x0 * y1 + x1 * y0) % p)
         assert product == ((1, 0) if x0 or x1 else (0, 0))
         assert x0 or x1 or (y0, y1) == (0, 0)

@@ -32,7 +32,7 @@ def test_interpreted_lane() -> None:
         check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr
-    counts = dict((k, int(n)) for n, k in re.findall(r"(\d+) (passed|skipped)", run.stdout))
+    counts = {k: int(n) for n, k in re.findall(r"(\d+) (passed|skipped)", run.stdout)}
     assert counts["passed"] > 80, run.stdout
     assert "skipped" not in counts, run.stdout
 

@@ -7,13 +7,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from triton_kernels import ptx_interpreter
-from triton_kernels.samples import sample
 
 from torchzk.params.fields import FIELDS, FP, FR, PrimeField, split
 from torchzk.triton_kernels import ptx, ptx_montgomery
 from torchzk.triton_kernels.code import field_code
 from torchzk.triton_kernels.variants import edges
+from triton_kernels import ptx_interpreter
+from triton_kernels.samples import sample
 
 
 def to_words(values: list[int], n: int) -> list[np.ndarray]:

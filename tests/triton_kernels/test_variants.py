@@ -7,12 +7,12 @@ import logging
 import pytest
 import torch
 from triton.runtime.interpreter import InterpretedFunction
-from triton_kernels.conftest import INTERPRETED
 
 from torchzk.errors import ResourceError
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import elementwise, variants
 from torchzk.triton_kernels.code import FieldCode
+from triton_kernels.conftest import INTERPRETED
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Literal
 
 import triton.language as tl
@@ -20,7 +20,8 @@ Variant = Literal["ptx", "plain"]
 class FieldCode:
     """A field, or its quadratic extension, and the way its arithmetic is computed.
 
-    Kernels take it as a `tl.constexpr` named `F` and hand it on to the functions of `limbs`.
+    Kernels take it as a `tl.constexpr` named `F` and hand it on to the functions of `limbs`. What
+    they hand on besides is wrapped as a constant here, or by them: `P: tl.constexpr = F.prime`.
     Triton keys compiled kernels by `repr`, so that names all there is to know, the text too.
     """
 
@@ -50,9 +51,9 @@ class FieldCode:
         return self.degree * self.L
 
     @cached_property
-    def p(self) -> tuple[int, ...]:
+    def p(self) -> tl.constexpr:
         """The words of the modulus."""
-        return split(self.field.modulus, self.L)
+        return tl.constexpr(split(self.field.modulus, self.L))
 
     @cached_property
     def n0_inv(self) -> int:
@@ -60,14 +61,14 @@ class FieldCode:
         return -pow(self.field.modulus, -1, 1 << LIMB_BITS) % (1 << LIMB_BITS)
 
     @cached_property
-    def one(self) -> tuple[int, ...]:
+    def one(self) -> tl.constexpr:
         """The words of 1 in Montgomery form."""
-        return split(self.field.r, self.W)
+        return tl.constexpr(split(self.field.r, self.W))
 
     @cached_property
-    def inverse_exponent(self) -> tuple[int, ...]:
+    def inverse_exponent(self) -> tl.constexpr:
         """The words of p - 2."""
-        return split(self.field.modulus - 2, self.L)
+        return tl.constexpr(split(self.field.modulus - 2, self.L))
 
     @cached_property
     def prime(self) -> FieldCode:
@@ -117,7 +118,7 @@ class FieldCode:
         return ptx.write(lambda block, *words: body(block, *words, self.field), self.W, n)
 
 
-@lru_cache(maxsize=None)
+@cache
 def field_code(field: PrimeField, degree: int, variant: Variant) -> FieldCode:
     """The one object for these three, so that its text is written once."""
     return FieldCode(field, degree, variant)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ def on_device(device: torch.device) -> AbstractContextManager[Any]:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
-@lru_cache(maxsize=None)
+@cache
 def arch_of(device: torch.device) -> int:
     """The architecture as in sm_90; off CUDA that of `tuning.DEFAULT_ARCH`."""
     if device.type != "cuda":

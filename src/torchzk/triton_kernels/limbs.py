@@ -11,7 +11,8 @@ an element of Fp2 is the words of c0, then those of c1. `F` is a `tl.constexpr` 
     mul(a, b, F)  sqr(a, F)                  Montgomery products a b / R
     is_zero(a, F)                            blocks of int1
     select(c, a, b, F)                       a where c, else b
-    constant(words, like, F)                 integers as an element shaped as the block `like`
+    constant(words, like, F)                 constant words, as `F.one`, shaped as the block `like`
+    c0(a, F)  c1(a, F)                       the coordinates of an element of Fp2, of `F.prime`
 
 Arguments and results lie in [0, p), with one exception, in the prime fields: the second factor of
 `mul` may be any number of L words, and the result is canonical all the same.
@@ -23,6 +24,8 @@ The plain variant is what Triton makes of uint64 products; the rows of a product
 unrolled, which costs some speed and saves minutes of compilation.
 """
 
+# in kernels a tuple grows
+# mypy: disable-error-code="assignment, misc"
 from __future__ import annotations
 
 import triton
@@ -88,7 +91,8 @@ def add(a, b, F: tl.constexpr):
     if F.variant == "ptx":
         return tl.inline_asm_elementwise(F.add, F.binary, a + b, F.types, is_pure=True, pack=1)
     elif F.degree == 2:
-        return add(c0(a, F), c0(b, F), F.prime) + add(c1(a, F), c1(b, F), F.prime)
+        P: tl.constexpr = F.prime
+        return add(c0(a, F), c0(b, F), P) + add(c1(a, F), c1(b, F), P)
     else:
         return _reduce_once(_sum(a, b, F), F)
 
@@ -98,7 +102,8 @@ def sub(a, b, F: tl.constexpr):
     if F.variant == "ptx":
         return tl.inline_asm_elementwise(F.sub, F.binary, a + b, F.types, is_pure=True, pack=1)
     elif F.degree == 2:
-        return sub(c0(a, F), c0(b, F), F.prime) + sub(c1(a, F), c1(b, F), F.prime)
+        P: tl.constexpr = F.prime
+        return sub(c0(a, F), c0(b, F), P) + sub(c1(a, F), c1(b, F), P)
     else:
         difference, borrow = _difference(a, b, F)
         return select(borrow, _sum(difference, F.p, F), difference, F)
@@ -127,12 +132,11 @@ def mul(a, b, F: tl.constexpr):
         return tl.inline_asm_elementwise(F.mul, F.binary, a + b, F.types, is_pure=True, pack=1)
     elif F.degree == 2:
         # Karatsuba: c1 = (a0 + a1)(b0 + b1) - a0 b0 - a1 b1
-        low = mul(c0(a, F), c0(b, F), F.prime)
-        high = mul(c1(a, F), c1(b, F), F.prime)
-        sums = mul(
-            add(c0(a, F), c1(a, F), F.prime), add(c0(b, F), c1(b, F), F.prime), F.prime
-        )
-        return sub(low, high, F.prime) + sub(sub(sums, low, F.prime), high, F.prime)
+        P: tl.constexpr = F.prime
+        low = mul(c0(a, F), c0(b, F), P)
+        high = mul(c1(a, F), c1(b, F), P)
+        sums = mul(add(c0(a, F), c1(a, F), P), add(c0(b, F), c1(b, F), P), P)
+        return sub(low, high, P) + sub(sub(sums, low, P), high, P)
     else:
         return _mul_by_rows(a, b, F)
 
@@ -143,10 +147,10 @@ def sqr(a, F: tl.constexpr):
         return tl.inline_asm_elementwise(F.sqr, F.unary, a, F.types, is_pure=True, pack=1)
     elif F.degree == 2:
         # c0 = (a0 + a1)(a0 - a1), c1 = 2 a0 a1
+        P: tl.constexpr = F.prime
         x = c0(a, F)
         y = c1(a, F)
-        cross = mul(x, y, F.prime)
-        return mul(add(x, y, F.prime), sub(x, y, F.prime), F.prime) + dbl(cross, F.prime)
+        return mul(add(x, y, P), sub(x, y, P), P) + dbl(mul(x, y, P), P)
     else:
         return mul(a, a, F)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from itertools import product
 
 import torch
@@ -46,7 +46,7 @@ def field_code_on(device: torch.device, field: PrimeField, degree: int = 1) -> F
     return field_code(field, degree, choose(device).variant)
 
 
-@lru_cache(maxsize=None)
+@cache
 def choose(device: torch.device) -> Choice:
     """The variant that runs on `device`.
 
@@ -116,8 +116,8 @@ def _prime_mistakes(field: PrimeField, device: torch.device, code: FieldCode) ->
 
 def _fp2_mistakes(field: PrimeField, device: torch.device, code: FieldCode) -> list[str]:
     p, inv, n = field.modulus, field.r_inv, field.n_limbs
-    coordinates = list(product(edges(field), repeat=2))
-    pairs = list(zip(coordinates, coordinates[37:] + coordinates[:37], strict=True))
+    elements = [(u, v) for u in edges(field) for v in edges(field)]
+    pairs = list(zip(elements, elements[37:] + elements[:37], strict=True))
     a, b = (
         torch.cat([pack([pair[k][c] for pair in pairs], field, device) for c in (0, 1)])
         for k in (0, 1)
