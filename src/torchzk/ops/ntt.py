@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from torchzk.errors import LayoutError
-from torchzk.ops import wide_ntt
+from torchzk.ops import wide_fr, wide_ntt
 from torchzk.ops.layout import check_limbs
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
@@ -43,8 +43,8 @@ def intt_dit(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     check_vectors(x, domain)
     inverse = pow(domain.omega, -1, FR.modulus)
     twiddles = wide_ntt.powers(inverse, max(domain.log_n - 1, 0), x.device)
-    scale = wide_ntt.constant(pow(domain.size, -1, FR.modulus), x.device)
-    return _each(lambda v: wide_ntt.mul(wide_ntt.dit(v, twiddles), scale), x)
+    scale = wide_fr.constant(pow(domain.size, -1, FR.modulus), x.device)
+    return _each(lambda v: wide_fr.mul(wide_ntt.dit(v, twiddles), scale), x)
 
 
 def ntt(x: torch.Tensor, domain: Domain) -> torch.Tensor:
@@ -81,7 +81,7 @@ def coset_scale(x: torch.Tensor, shift: int) -> torch.Tensor:
     check_limbs(x, FR)
     n = x.shape[-1]
     factors = wide_ntt.powers(shift, max(n - 1, 0).bit_length(), x.device)[:, :n]
-    return _each(lambda v: wide_ntt.mul(v, factors), x)
+    return _each(lambda v: wide_fr.mul(v, factors), x)
 
 
 def bit_reversal(domain: Domain, device: torch.device) -> torch.Tensor:
@@ -105,5 +105,5 @@ def _each(f: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.T
     vectors = x.reshape(FR.n_limbs, -1, x.shape[-1]) if x.numel() else x.new_empty(8, 0, 0)
     results = out.view(vectors.shape)
     for i in range(vectors.shape[1]):
-        results[:, i] = wide_ntt.to_limbs(f(wide_ntt.to_wide(vectors[:, i])))
+        results[:, i] = wide_fr.to_limbs(f(wide_fr.to_wide(vectors[:, i])))
     return out

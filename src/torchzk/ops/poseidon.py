@@ -15,7 +15,7 @@ from math import prod
 import torch
 
 from torchzk.errors import LayoutError
-from torchzk.ops import wide, wide_ntt
+from torchzk.ops import wide, wide_fr
 from torchzk.ops.chunks import chunk_size, over_chunks
 from torchzk.ops.layout import check_limbs, pack
 from torchzk.params.fields import FR
@@ -47,7 +47,7 @@ def poseidon(inputs: torch.Tensor, instance: Poseidon) -> torch.Tensor:
     out = torch.empty_like(flat[:, 0])
     for part in _parts(flat, instance):
         (digest,) = deque(_rounds(flat[:, :, part], instance), maxlen=1)
-        out[:, part] = wide_ntt.to_limbs(digest[:, 0])
+        out[:, part] = wide_fr.to_limbs(digest[:, 0])
     return out.view(FR.n_limbs, *inputs.shape[2:])
 
 
@@ -68,7 +68,7 @@ def poseidon_wires(inputs: torch.Tensor, instance: Poseidon) -> torch.Tensor:
         start = 0
         for wires in _rounds(flat[:, :, part], instance):
             stop = start + wires.shape[1]
-            limbs = wide_ntt.to_limbs(wires.flatten(1))
+            limbs = wide_fr.to_limbs(wires.flatten(1))
             out[:, start:stop, part] = limbs.view(FR.n_limbs, *wires.shape[1:])
             start = stop
     return out.view(FR.n_limbs, instance.n_wires, *inputs.shape[2:])
@@ -118,7 +118,7 @@ def _constants(instance: Poseidon, device: torch.device) -> _Constants:
 
 
 def _elements(values: Sequence[int], device: torch.device) -> torch.Tensor:
-    return wide_ntt.to_wide(pack(values, FR, device))
+    return wide_fr.to_wide(pack(values, FR, device))
 
 
 def _columns(rows: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
@@ -142,7 +142,7 @@ def _rounds(inputs: torch.Tensor, instance: Poseidon) -> Iterator[torch.Tensor]:
         return const.added[:, used - count : used]
 
     # no wire for element 0, nor for the inputs, which are variables already
-    state = wide_ntt.to_wide(inputs.flatten(1)).view(-1, t - 1, n)
+    state = wide_fr.to_wide(inputs.flatten(1)).view(-1, t - 1, n)
     wires = _sbox(state + const.added[:, 1:t], const.added[:, t + 1 : 2 * t])
     yield wires[:, :, 1:].flatten(1, 2)
     state = torch.cat((const.first.expand(-1, 1, n), wires[:, :, 3]), dim=1)
@@ -168,9 +168,9 @@ def _rounds(inputs: torch.Tensor, instance: Poseidon) -> Iterator[torch.Tensor]:
 def _sbox(x: torch.Tensor, post: torch.Tensor | None) -> torch.Tensor:
     """x, x^2, x^4 and x^5 + `post` of sums of two normal elements `[W, k, n]`: `[W, k, 4, n]`."""
     flat = x.flatten(1)
-    square = wide_ntt.mul(flat, flat)
-    fourth = wide_ntt.mul(square, square)
-    fifth = wide_ntt.mul(fourth, flat).view(x.shape)
+    square = wide_fr.mul(flat, flat)
+    fourth = wide_fr.mul(square, square)
+    fifth = wide_fr.mul(fourth, flat).view(x.shape)
     if post is not None:
         fifth = _reduce(fifth + post)
     return torch.stack((x, square.view(x.shape), fourth.view(x.shape), fifth), dim=2)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 
 from torchzk.errors import LayoutError
-from torchzk.ops import wide, wide_ntt
+from torchzk.ops import wide, wide_fr, wide_ntt
 from torchzk.ops.chunks import over_chunks
 from torchzk.ops.ntt import bit_reversal, check_vectors
 from torchzk.params.domains import Domain
@@ -46,8 +46,8 @@ def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) 
     to_coset = wide_ntt.powers(shift, domain.log_n, device, first=pow(n, -1, p), bit_reversed=True)
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:
-        coefficients = wide_ntt.dif(wide_ntt.to_wide(x), down)
-        return wide_ntt.dit(wide_ntt.mul(coefficients, to_coset), up)
+        coefficients = wide_ntt.dif(wide_fr.to_wide(x), down)
+        return wide_ntt.dit(wide_fr.mul(coefficients, to_coset), up)
 
     product = over_chunks(
         lambda x, y: wide.mul(wide.reduce(x, FR), wide.reduce(y, FR), FR), evaluate(a), evaluate(b)
@@ -56,6 +56,6 @@ def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) 
     from_coset = wide_ntt.powers(
         pow(shift, -1, p), domain.log_n, device, first=scale, bit_reversed=True
     )
-    h = wide_ntt.mul(wide_ntt.dif(product, down), from_coset)
-    h -= wide_ntt.mul(wide_ntt.dif(wide_ntt.to_wide(c), down), wide_ntt.constant(scale, device))
-    return wide_ntt.to_limbs(h)[:, bit_reversal(domain, device)]
+    h = wide_fr.mul(wide_ntt.dif(product, down), from_coset)
+    h -= wide_fr.mul(wide_ntt.dif(wide_fr.to_wide(c), down), wide_fr.constant(scale, device))
+    return wide_fr.to_limbs(h)[:, bit_reversal(domain, device)]

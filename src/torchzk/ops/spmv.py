@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from torchzk.errors import LayoutError
-from torchzk.ops import wide, wide_ntt
+from torchzk.ops import wide, wide_fr
 from torchzk.ops.chunks import chunk_size
 from torchzk.ops.csr import Csr
 from torchzk.ops.layout import check_limbs, pack_mont
@@ -50,7 +50,7 @@ def spmv(matrix: Csr, z: torch.Tensor) -> torch.Tensor:
         sums = _sum_by_row(products, matrix.rows[first : last + 2].clamp(start, stop) - start)
         # the first row may have begun in the piece before
         sums[:, 0] += wide.from_limbs(out[:, first], FR)
-        out[:, first : last + 1] = wide_ntt.to_limbs(sums.flatten(1)).view(FR.n_limbs, -1, k)
+        out[:, first : last + 1] = wide_fr.to_limbs(sums.flatten(1)).view(FR.n_limbs, -1, k)
     return out
 
 
@@ -88,17 +88,17 @@ class _Table:
     def __init__(self, limbs: torch.Tensor) -> None:
         units = pack_mont([1, FR.modulus - 1], FR, limbs.device)
         is_one, is_minus_one = ((limbs == units[:, i : i + 1]).all(0) for i in range(2))
-        self._words = wide_ntt.to_wide(limbs)
+        self._words = wide_fr.to_wide(limbs)
         self._signs = is_one.double() - is_minus_one.double()
 
     def times(self, ids: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         """Coefficients `ids` `[t]` by limbs `[8, t, k]`: normal elements `[W, t, k]`."""
         t, k = z.shape[1:]
-        words = wide_ntt.to_wide(z.flatten(1)).view(-1, t, k)
+        words = wide_fr.to_wide(z.flatten(1)).view(-1, t, k)
         signs = self._signs[ids]
         out = words * signs.view(-1, 1)
         others = (signs == 0).nonzero().squeeze(1)
         factors = self._words[:, ids[others], None].expand(-1, -1, k)
-        product = wide_ntt.mul(words[:, others].flatten(1), factors.flatten(1))
+        product = wide_fr.mul(words[:, others].flatten(1), factors.flatten(1))
         out[:, others] = product.view(words.shape[0], others.shape[0], k)
         return out

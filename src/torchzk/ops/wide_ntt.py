@@ -10,45 +10,23 @@ from __future__ import annotations
 
 import torch
 
-from torchzk.ops import wide
-from torchzk.ops.chunks import chunk_size, over_chunks
+from torchzk.ops import wide, wide_fr
+from torchzk.ops.chunks import chunk_size
 from torchzk.params.fields import FR
 
 # normal elements that a sum may hold when it is multiplied
 _MAX_TERMS = 7
 
 
-def to_wide(x: torch.Tensor) -> torch.Tensor:
-    """Limbs `[8, n]` to normal elements `[W, n]`, in pieces."""
-    return over_chunks(lambda v: wide.from_limbs(v, FR), x)
-
-
-def to_limbs(x: torch.Tensor) -> torch.Tensor:
-    """Elements `[W, n]` to limbs `[8, n]`, in pieces."""
-    return over_chunks(lambda v: wide.to_limbs(v, FR), x)
-
-
-def mul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Montgomery products of elements `[W, n]`, in pieces; `b` may be `[W, 1]`."""
-    if b.shape[1] == 1:
-        return over_chunks(lambda x: wide.mul(x, b, FR), a)
-    return over_chunks(lambda x, y: wide.mul(x, y, FR), a, b)
-
-
-def constant(value: int, device: torch.device) -> torch.Tensor:
-    """The canonical integer `value` in Montgomery form, `[W, 1]`."""
-    return wide.constant(FR.to_mont(value % FR.modulus), FR, device)
-
-
 def powers(
     base: int, log_n: int, device: torch.device, *, first: int = 1, bit_reversed: bool = False
 ) -> torch.Tensor:
     """`first` * `base`^i for i below 2^log_n, normal elements `[W, n]` in Montgomery form."""
-    table = mul(constant(first, device), constant(1, device))
+    table = wide_fr.mul(wide_fr.constant(first, device), wide_fr.constant(1, device))
     for stage in range(log_n):
         bit = log_n - 1 - stage if bit_reversed else stage
-        up = constant(pow(base, 1 << bit, FR.modulus), device)
-        table = torch.cat((table, mul(table, up)), dim=1)
+        up = wide_fr.constant(pow(base, 1 << bit, FR.modulus), device)
+        table = torch.cat((table, wide_fr.mul(table, up)), dim=1)
     return table
 
 
