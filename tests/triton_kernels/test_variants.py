@@ -11,7 +11,7 @@ from triton.runtime.interpreter import InterpretedFunction
 from torchzk.errors import ResourceError
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import elementwise, variants
-from torchzk.triton_kernels.code import FieldCode
+from torchzk.triton_kernels.code import FieldCode, field_code
 from triton_kernels.conftest import INTERPRETED
 
 
@@ -36,11 +36,13 @@ def test_choice_of_this_device(device: torch.device) -> None:
     assert choice.device in str(choice)
 
 
-def test_a_lost_carry_is_seen(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_carry_is_seen(device: torch.device) -> None:
     lost = FieldCode(FR, 1, "ptx")
-    # the compiled text of another operation, with one carry less
+    # what ptxas would make of it if it dropped one carry
     at = lost.add.index("addc.cc")
     object.__setattr__(lost, "add", lost.add[:at] + "add.cc" + lost.add[at + 7 :])
+    # so that no compiled kernel of the right text can take its place
+    assert lost != field_code(FR, 1, "ptx") and repr(lost) != repr(field_code(FR, 1, "ptx"))
     assert variants._prime_mistakes(FR, device, lost) == [f"{FR.name} add"]
 
 

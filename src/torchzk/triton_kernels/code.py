@@ -16,13 +16,14 @@ from torchzk.triton_kernels import ptx, ptx_fp2, ptx_montgomery
 Variant = Literal["ptx", "plain"]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class FieldCode:
     """A field, or its quadratic extension, and the way its arithmetic is computed.
 
     Kernels take it as a `tl.constexpr` named `F` and hand it on to the functions of `limbs`. What
     they hand on besides is wrapped as a constant here, or by them: `P: tl.constexpr = F.prime`.
-    Triton keys compiled kernels by `repr`, so that names all there is to know, the text too.
+    Triton keys compiled kernels by `repr` on disk and by equality in memory, so both go by all
+    there is to know, the text too.
     """
 
     field: PrimeField
@@ -32,6 +33,12 @@ class FieldCode:
 
     def __repr__(self) -> str:
         return self._name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FieldCode) and self._name == other._name
+
+    def __hash__(self) -> int:
+        return hash(self._name)
 
     @cached_property
     def _name(self) -> str:
