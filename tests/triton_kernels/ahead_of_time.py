@@ -27,6 +27,8 @@ from torchzk.triton_kernels.tuning import Shape, shape_for
 
 ARCHS = (80, 86, 89, 90, 120)
 ALLOWANCES = Path(__file__).parent / "allowances.json"
+# registers and stack bytes by architecture, of every case compiled by the tests of this process
+COMPILED: dict[str, dict[int, tuple[int, int]]] = {}
 _CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 
 

@@ -9,13 +9,12 @@ is collected where there is some.
 from __future__ import annotations
 
 import importlib.util
-import os
+import sys
 
 import pytest
 import torch
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-RUNS_KERNELS = INTERPRETED or torch.cuda.is_available()
+from triton_kernels.lanes import INTERPRETED, RUNS_KERNELS
 
 _RUN = ["test_field_kernels.py", "test_fp2_kernels.py", "test_inverse_kernels.py"]
 _RUN += ["test_variants.py"]
@@ -41,17 +40,14 @@ def device() -> torch.device:
     return torch.device("cpu") if INTERPRETED else torch.device("cuda", 0)
 
 
-# registers and stack bytes by architecture, of every case that test_compile compiled
-COMPILED: dict[str, dict[int, tuple[int, int]]] = {}
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if COMPILED:
-        archs = sorted({arch for row in COMPILED.values() for arch in row})
-        terminalreporter.section(
-            "registers/stack bytes a thread on sm_" + ", ".join(map(str, archs))
-        )
-        for name, row in sorted(COMPILED.items()):
+    """What every case that was compiled needs."""
+    module = sys.modules.get("triton_kernels.ahead_of_time")
+    compiled = module.COMPILED if module else {}
+    if compiled:
+        names = ", ".join(f"sm_{arch}" for arch in module.ARCHS)
+        terminalreporter.section(f"registers/stack bytes a thread on {names}")
+        for name, row in compiled.items():
             cells = " ".join(f"{r:4}/{s:<4}" for r, s in (row[a] for a in sorted(row)))
             terminalreporter.write_line(f"{name:44} {cells}")
 

@@ -10,7 +10,6 @@ import triton
 
 import torchzk.triton_kernels
 from triton_kernels import ahead_of_time
-from triton_kernels.conftest import COMPILED
 
 
 @pytest.mark.parametrize("name", ahead_of_time.CASES)
@@ -18,7 +17,7 @@ def test_compiles(name: str) -> None:
     case, allowed = ahead_of_time.CASES[name], ahead_of_time.allowances().get(name, {})
     for arch in ahead_of_time.ARCHS:
         registers, stack = case.resources(arch)
-        COMPILED.setdefault(name, {})[arch] = registers, stack
+        ahead_of_time.COMPILED.setdefault(name, {})[arch] = registers, stack
         assert registers > 0
         assert stack <= allowed.get(str(arch), 0), f"sm_{arch}: {registers} registers"
 
@@ -36,7 +35,8 @@ def test_every_kernel_has_a_case() -> None:
         if isinstance(value, triton.JITFunction) and name.endswith("_kernel")
     }
     missing = kernels - {case.kernel for case in ahead_of_time.CASES.values()}
-    assert not missing, sorted(k.__name__ for k in missing)
+    names = sorted(k.__name__ for k in missing)
+    assert not missing, f"ahead_of_time.SOURCES lacks cases of {names}"
 
 
 def test_allowances_are_of_cases() -> None:

@@ -12,7 +12,7 @@ from torchzk.errors import ResourceError
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import elementwise, variants
 from torchzk.triton_kernels.code import FieldCode, field_code
-from triton_kernels.conftest import INTERPRETED
+from triton_kernels.lanes import INTERPRETED
 
 
 @pytest.fixture(autouse=True)
