@@ -25,7 +25,7 @@ LAYERS = (
     ("strict_yaml", "config"),
     ("scheduler",),
     ("api",),
-    ("cli", "summary", "proof_file", "prove", "setup", "verify", "doctor"),
+    ("cli", "recorded", "summary", "proof_file", "prove", "setup", "verify", "doctor"),
 )
 LAYER_OF = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 COMMANDS = LAYERS[-1]

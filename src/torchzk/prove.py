@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from torchzk import cli
 from torchzk.errors import TorchzkError
 from torchzk.proof_file import FORMATS, SUFFIXES, check_writable, write_proof
-from torchzk.scheduler.progress import Progress
-from torchzk.scheduler.sinks import Run, open_run, peak_rss, timeline
+from torchzk.recorded import recorded_session
+from torchzk.scheduler.sinks import Run, peak_rss
 from torchzk.summary import print_facts, print_stages, shortened, size, stage_seconds
 
 if TYPE_CHECKING:
@@ -45,18 +45,9 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     job_path = cli.job_file(config)
     if args.out is not None:
         check_writable(args.out)
-    title = f"prove {args.config}"
-    with (
-        Progress(screen.console) as progress,
-        open_run(config.runs, title, screen.warn, {}) as run,
-    ):
-        watched = timeline(run, progress.watcher)
-        with watched.span("load torch"):
-            # late: what is wrong with a config is said without waiting for it
-            from torchzk import api
-        session = api.open_session(config, watched)
-        run.title = f"prove {session.circuit.name}"
-        run.facts |= _where(session)
+    with recorded_session(config, screen, "prove") as (run, session):
+        from torchzk import api
+
         job = api.load_job(session, job_path)
         fixed = api.load_randomisers(args.randomness, job) if args.randomness else None
         api.check(session, job)
@@ -74,11 +65,6 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     if not args.check and args.out is None:
         screen.answer(report["proof"])
     return report
-
-
-def _where(session: Session) -> dict[str, str]:
-    chosen = " (auto)" if session.config.device == "auto" else ""
-    return {"device": f"{session.device}{chosen}", "backend": session.config.backend}
 
 
 def _warn(screen: cli.Screen, result: ProofResult) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from torchzk import cli
 from torchzk.errors import ConfigError
-from torchzk.scheduler.progress import Progress
-from torchzk.scheduler.sinks import open_run, timeline
+from torchzk.recorded import recorded_session
 from torchzk.summary import print_facts, print_stages, size, stage_seconds
 
 
@@ -37,18 +36,10 @@ def _setup(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         "INSECURE KEYS: whoever knows the secrets they are made from can forge proofs. "
         "For development alone"
     )
-    title = f"setup {args.config}"
-    with (
-        Progress(screen.console) as progress,
-        open_run(config.runs, title, screen.warn, {}) as run,
-    ):
-        watched = timeline(run, progress.watcher)
-        with watched.span("load torch"):
-            # late: what is wrong with a config is said without waiting for it
-            from torchzk import api
-        session = api.open_session(config, watched)
-        run.title = f"setup {session.circuit.name}"
-        run.facts |= {"device": str(session.device), "outcome": "written"}
+    with recorded_session(config, screen, "setup") as (run, session):
+        from torchzk import api
+
+        run.facts["outcome"] = "written"
         params, vk_path, vk = api.write_dev_keys(session, args.out, args.toxic_waste)
     report: cli.Report = {
         "circuit": session.circuit.name,

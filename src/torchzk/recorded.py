@@ -1,0 +1,33 @@
+"""A session that is watched on the terminal and recorded in `runs/`: what prove and setup share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from torchzk.cli import Screen
+from torchzk.config import Config
+from torchzk.scheduler.progress import Progress
+from torchzk.scheduler.sinks import Run, open_run, timeline
+
+if TYPE_CHECKING:
+    from torchzk.api import Session
+
+
+@contextmanager
+def recorded_session(config: Config, screen: Screen, verb: str) -> Iterator[tuple[Run, Session]]:
+    """Open a session, with progress on `screen` and its timeline kept however the body ends."""
+    with (
+        Progress(screen.console) as progress,
+        open_run(config.runs, verb, screen.warn, {}) as run,
+    ):
+        watched = timeline(run, progress.watcher)
+        with watched.span("load torch"):
+            # late: what is wrong with a config is said without waiting for it
+            from torchzk import api
+        session = api.open_session(config, watched)
+        run.title = f"{verb} {session.circuit.name}"
+        chosen = " (auto)" if config.device == "auto" else ""
+        run.facts |= {"device": f"{session.device}{chosen}", "backend": config.backend}
+        yield run, session
