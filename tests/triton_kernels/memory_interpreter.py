@@ -6,9 +6,10 @@ import ctypes
 import re
 
 import numpy as np
-import ptx_interpreter
 import triton.language as tl
 from triton.runtime import interpreter
+
+from triton_kernels import ptx_interpreter
 
 _ACCESS = re.compile(r"(ld|st)\.global\S*\.v4\.u32")
 

@@ -56,7 +56,7 @@ def _steps(eta, f, g):
     v = f * 0
     q = f * 0
     r = f * 0 + 1
-    for _ in range(30):
+    for _ in tl.static_range(30):
         swap = eta >> 31
         odd = -(g & 1)
         x = (f ^ swap) - swap

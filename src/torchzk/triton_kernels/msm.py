@@ -133,6 +133,8 @@ def _buckets(
         labels.append((window + first << width) + weight)
         sums.append(totals)
     positions = tuple(windows.bits * w for w in range(windows.count))
+    if len(sums) == 1:
+        return Weighted(labels[0], sums[0], positions, width)
     return Weighted(torch.cat(labels), torch.cat(sums), positions, width)
 
 

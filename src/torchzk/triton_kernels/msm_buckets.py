@@ -75,31 +75,32 @@ def sum_by_label(
     """
     device = rows.device
     bounds = torch.arange(0, 2 * n_labels + 1, 2, dtype=torch.int32, device=device)
-    start = torch.searchsorted(keys, bounds)
+    start = torch.searchsorted(keys, bounds, out_int32=True)
     count = start.diff()
     n, longest = torch.stack((start[-1], count.max())).tolist()
     if n == 0:
         return keys[:0], rows[:0]
-    n_rounds = max(1, (longest - 1).bit_length())
-    sizes = torch.stack([_halved(count, k + 1).sum() for k in range(n_rounds)]).tolist()
-    start, labels = start[:-1], keys
-    for k, size in enumerate(sizes):
-        count = _halved(count, 1)
-        new_start = count.cumsum(0) - count
+    rounds = torch.arange(1, max(1, (longest - 1).bit_length()) + 1, device=device)
+    starts, sizes = _rounds(count, rounds)
+    labels, previous = keys, start
+    for k, (size, start) in enumerate(zip(sizes, starts, strict=True)):
         source = torch.empty(size, 2, dtype=torch.int32, device=device)
         new_labels = torch.empty(size, dtype=torch.int32, device=device)
         grid = (triton.cdiv(n, _BLOCK),)
         if k == 0:
             pair_keys[grid](
-                source, new_labels, keys, index, start, new_start, n, len(rows), BLOCK=_BLOCK
+                source, new_labels, keys, index, previous, start, n, len(rows), BLOCK=_BLOCK
             )
         else:
-            pair_labels[grid](source, new_labels, labels, start, new_start, n, BLOCK=_BLOCK)
+            pair_labels[grid](source, new_labels, labels, previous, start, n, BLOCK=_BLOCK)
         rows = add_pairs(named(rows, source), curve)
-        n, start, labels = size, new_start, new_labels
+        n, labels, previous = size, new_labels, start
     return labels, rows
 
 
-def _halved(count: torch.Tensor, rounds: int) -> torch.Tensor:
-    """What is left of `count` points after rounds of pairing."""
-    return (count + ((1 << rounds) - 1)) >> rounds
+def _rounds(count: torch.Tensor, rounds: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
+    """Where each label begins after each round of pairing, int32 `[rounds, labels]`, and sizes."""
+    rounds = rounds.to(torch.int32).unsqueeze(1)
+    left = (count + ((1 << rounds) - 1)) >> rounds
+    ends = left.cumsum(1, dtype=torch.int32)
+    return ends - left, ends[:, -1].tolist()

@@ -78,20 +78,29 @@ def add_offset(out, scalars, n, stride, k0, k1, k2, k3, k4, k5, k6, k7, BLOCK: t
     tl.store(out + 8 * n.to(tl.int64) + i, carry.to(tl.int32), mask=mask)
 
 
-@triton.jit(do_not_specialize=["n", "bit", "width", "half", "base"])
-def make_keys(keys, planes, n, bit, width, half, base, BLOCK: tl.constexpr):
-    """2 (base + |digit| - 1) + sign for the digit at `bit`, or the last key for digit 0."""
+@triton.jit(do_not_specialize=["n", "first", "last", "bits", "top_bits"])
+def make_keys(keys, planes, n, first, last, bits, top_bits, BLOCK: tl.constexpr):
+    """Keys of one window: 2 (label + |digit| - 1) + sign, or the last key for digit 0."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.program_id(1)
+    window = first + row
     mask = i < n
+    bit = window * bits
     limb = bit // 32
     at = planes + limb.to(tl.int64) * n.to(tl.int64) + i
     low = tl.load(at, mask=mask, other=0).to(tl.int64) & 0xFFFFFFFF
     high = tl.load(at + n.to(tl.int64), mask=mask & (limb < 8), other=0).to(tl.int64)
     word = ((high << 32) | low) >> (bit % 32).to(tl.int64)
-    digit = (word & ((tl.full([BLOCK], 1, tl.int64) << width.to(tl.int64)) - 1)) - half
+    one = tl.full([BLOCK], 1, tl.int64)
+    half = one << (bits - 1).to(tl.int64)
+    # the last window is not negative
+    top = window == last
+    width = tl.where(top, top_bits, bits).to(tl.int64)
+    digit = (word & ((one << width) - 1)) - tl.where(top, 0, half)
     size = tl.abs(digit)
-    key = 2 * (base + size - 1) + (digit < 0).to(tl.int64)
-    tl.store(keys + i, tl.where(size == 0, _NO_KEY, key).to(tl.int32), mask=mask)
+    key = 2 * (row * half + size - 1) + (digit < 0).to(tl.int64)
+    key = tl.where(size == 0, _NO_KEY, key).to(tl.int32)
+    tl.store(keys + row.to(tl.int64) * n.to(tl.int64) + i, key, mask=mask)
 
 
 def offset_planes(scalars: torch.Tensor, windows: Windows) -> torch.Tensor:
@@ -109,18 +118,8 @@ def window_keys(planes: torch.Tensor, windows: Windows, first: int, last: int) -
     """Keys int32 `[last - first, n]`: twice the label less that of window `first`, plus sign."""
     n = planes.shape[1]
     keys = torch.empty(last - first, n, dtype=torch.int32, device=planes.device)
-    for row, w in zip(keys, range(first, last), strict=True):
-        top = w == windows.count - 1
-        # 31 bits or fewer, as the largest digit of a small last window may carry into one more
-        width = max(windows.bits, windows.largest.bit_length()) if top else windows.bits
-        make_keys[(triton.cdiv(n, _BLOCK),)](
-            row,
-            planes,
-            n,
-            w * windows.bits,
-            width,
-            0 if top else windows.buckets,
-            (w - first) * windows.buckets,
-            BLOCK=_BLOCK,
-        )
+    top_bits = max(windows.bits, windows.largest.bit_length())
+    grid = (triton.cdiv(n, _BLOCK), last - first)
+    top = windows.count - 1
+    make_keys[grid](keys, planes, n, first, top, windows.bits, top_bits, BLOCK=_BLOCK)
     return keys

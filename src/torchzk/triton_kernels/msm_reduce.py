@@ -9,6 +9,7 @@ import torch
 from torchzk.ops.layout import rows_to_points
 from torchzk.params.curves import Curve, Point
 from torchzk.triton_kernels.msm_buckets import sum_by_label
+from torchzk.triton_kernels.msm_digits import NO_KEY
 
 # weights of more bits are cut in two first, which takes two additions a point; without it a point
 # is added once for each bit of its weight
@@ -38,12 +39,11 @@ def bit_positions(points: Weighted, curve: Curve) -> dict[int, Point]:
     """
     if points.width > _WIDE:
         points = _cut(points, curve)
-    mask = (1 << points.width) - 1
-    slot, weight = points.labels >> points.width, points.labels & mask
+    slot, weight = points.labels >> points.width, points.labels & (1 << points.width) - 1
     position = torch.tensor(points.positions, dtype=torch.int32, device=slot.device)[slot]
-    bits = [(weight >> b & 1 == 1, position + b) for b in range(points.width)]
+    bits = torch.arange(points.width, dtype=torch.int32, device=slot.device).unsqueeze(1)
     n_labels = max(points.positions) + points.width
-    labels, rows = _sum([(has, at) for has, at in bits], points.rows, n_labels, curve)
+    labels, rows = _sum(weight >> bits & 1 == 1, position + bits, points.rows, n_labels, curve)
     return dict(zip(labels.tolist(), rows_to_points(rows, curve), strict=True))
 
 
@@ -53,21 +53,17 @@ def _cut(points: Weighted, curve: Curve) -> Weighted:
     weight = points.labels & (1 << points.width) - 1
     slot = points.labels >> points.width << width + 1
     lower, upper = weight & (1 << low) - 1, weight >> low
-    halves = [(lower != 0, slot + lower), (upper != 0, slot + (1 << width) + upper)]
+    has = torch.stack((lower != 0, upper != 0))
+    halves = torch.stack((slot + lower, slot + (1 << width) + upper))
     n_labels = 2 * len(points.positions) << width
-    labels, rows = _sum(halves, points.rows, n_labels, curve)
+    labels, rows = _sum(has, halves, points.rows, n_labels, curve)
     positions = tuple(p for q in points.positions for p in (q, q + low))
     return Weighted(labels, rows, positions, width)
 
 
 def _sum(
-    entries: list[tuple[torch.Tensor, torch.Tensor]],
-    rows: torch.Tensor,
-    n_labels: int,
-    curve: Curve,
+    has: torch.Tensor, labels: torch.Tensor, rows: torch.Tensor, n_labels: int, curve: Curve
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sums by label of the rows, once for each entry: which rows it takes, and their labels."""
-    labels = torch.cat([label[has] for has, label in entries])
-    index = torch.cat([has.nonzero().squeeze(1) for has, _ in entries])
-    keys, order = (2 * labels).sort()
-    return sum_by_label(rows, keys, index[order], n_labels, curve)
+    """Sums by label of rows `[n, ...]`, each of them once for every True of `has` `[k, n]`."""
+    keys, order = torch.where(has, 2 * labels, NO_KEY).to(torch.int32).flatten().sort()
+    return sum_by_label(rows, keys, order, n_labels, curve)

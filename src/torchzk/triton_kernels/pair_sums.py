@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 
 from torchzk.params.curves import Curve
-from torchzk.triton_kernels import divsteps, limbs, points
+from torchzk.triton_kernels import divsteps, lazy, limbs, points
 from torchzk.triton_kernels.code import FieldCode
 from torchzk.triton_kernels.variants import field_code_on
 
@@ -90,6 +90,15 @@ def _ordinate(at, minus, STRIDE: tl.constexpr, F: tl.constexpr):
     return y
 
 
+@triton.jit
+def _lazy_ordinate(at, minus, STRIDE: tl.constexpr, F: tl.constexpr):
+    """The same in [0, p]: of infinity, p in place of 0."""
+    y = points.load(at + 4 * F.W, F)
+    if STRIDE == 0:
+        y = limbs.select(minus, lazy.neg(y, F), y, F)
+    return y
+
+
 @triton.jit(do_not_specialize=["n_left", "n_right", "T", "K"])
 def multiply_runs(
     prefix,
@@ -107,7 +116,7 @@ def multiply_runs(
 ):
     """Lane t: prefixes of the product of the runs of pairs t, t + T, ...."""
     t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    total = limbs.constant(F.one, t, F)
+    total = points.one(t, F)
     for k in range(K):
         i = t + k * T.to(tl.int64)
         at_a, at_b, single, minus_a, minus_b = _find(
@@ -115,15 +124,15 @@ def multiply_runs(
         )
         xa = points.load(at_a, F)
         xb = points.load(at_b, F)
-        run = limbs.sub(xb, xa, F)
-        special = points.may_be_special(xa, xb, run, F) & ~single
+        run = lazy.sub(xb, xa, F)
+        special = points.may_be_special(xa, xb) & ~single
         if tl.max(special.to(tl.int32), 0) > 0:
             ya = _ordinate(at_a, minus_a, STRIDE, F)
             yb = _ordinate(at_b, minus_b, STRIDE, F)
             _, run = points.line(xa, ya, xb, yb, F)
         points.store(points.address(prefix, i * (4 * F.W)), total, F)
-        total = limbs.select(single, total, limbs.mul(total, run, F), F)
-    points.store(points.address(product, t * (4 * F.W)), total, F)
+        total = limbs.select(single, total, lazy.mul(run, total, F), F)
+    points.store(points.address(product, t * (4 * F.W)), lazy.reduce(total, F), F)
 
 
 @triton.jit(do_not_specialize=["n_left", "n_right", "T", "K"])
@@ -152,29 +161,73 @@ def finish_sums(
         )
         xa = points.load(at_a, F)
         xb = points.load(at_b, F)
-        ya = _ordinate(at_a, minus_a, STRIDE, F)
-        yb = _ordinate(at_b, minus_b, STRIDE, F)
-        run = limbs.sub(xb, xa, F)
-        rise = limbs.sub(yb, ya, F)
-        special = points.may_be_special(xa, xb, run, F) & ~single
+        ya = _lazy_ordinate(at_a, minus_a, STRIDE, F)
+        yb = _lazy_ordinate(at_b, minus_b, STRIDE, F)
+        run = lazy.sub(xb, xa, F)
+        rise = lazy.sub(yb, ya, F)
+        # an infinite point is special even alone, for the sake of its ordinate
+        special = points.may_be_special(xa, xb) & (~single | (xa[0] == 0))
         any_special = tl.max(special.to(tl.int32), 0) > 0
         if any_special:
+            ya = _ordinate(at_a, minus_a, STRIDE, F)
+            yb = _ordinate(at_b, minus_b, STRIDE, F)
             rise, run = points.line(xa, ya, xb, yb, F)
         before = points.load(points.address(prefix, i * (4 * F.W)), F)
-        x, y = points.third(xa, ya, xb, rise, limbs.mul(rest, before, F), F)
-        rest = limbs.select(single, rest, limbs.mul(rest, run, F), F)
+        x, y = lazy.third(xa, ya, xb, rise, lazy.mul(rest, before, F), F)
+        rest = limbs.select(single, rest, lazy.mul(run, rest, F), F)
         if any_special:
+            yb = _ordinate(at_b, minus_b, STRIDE, F)
             x, y = points.settle(x, y, xa, ya, xb, yb, F)
         at = points.address(out, i * (8 * F.W))
         points.store(at, limbs.select(single, xa, x, F), F)
         points.store(at + 4 * F.W, limbs.select(single, ya, y, F), F)
 
 
+@triton.jit
+def _inverse(x, F: tl.constexpr):
+    """The inverse of an element by division steps; in Fp2 by way of the norm."""
+    if F.degree == 1:
+        return divsteps.inverse(x)
+    else:
+        P: tl.constexpr = F.prime
+        c0 = limbs.c0(x, F)
+        c1 = limbs.c1(x, F)
+        norm = divsteps.inverse(limbs.add(limbs.sqr(c0, P), limbs.sqr(c1, P), P))
+        return limbs.mul(c0, norm, P) + limbs.neg(limbs.mul(c1, norm, P), P)
+
+
+@triton.jit(do_not_specialize=["n_left", "n_right"])
+def add_alone(
+    out,
+    left,
+    right,
+    source,
+    n_left,
+    n_right,
+    STRIDE: tl.constexpr,
+    F: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """The sum of each pair, each with an inversion of its own."""
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    at_a, at_b, single, minus_a, minus_b = _find(left, right, source, i, n_left, n_right, STRIDE, F)
+    xa = points.load(at_a, F)
+    xb = points.load(at_b, F)
+    ya = _ordinate(at_a, minus_a, STRIDE, F)
+    yb = _ordinate(at_b, minus_b, STRIDE, F)
+    rise, run = points.line(xa, ya, xb, yb, F)
+    x, y = lazy.third(xa, ya, xb, rise, _inverse(run, F), F)
+    x, y = points.settle(x, y, xa, ya, xb, yb, F)
+    at = points.address(out, i * (8 * F.W))
+    points.store(at, limbs.select(single, xa, x, F), F)
+    points.store(at + 4 * F.W, limbs.select(single, ya, y, F), F)
+
+
 @triton.jit(do_not_specialize=["n", "T", "K"])
 def multiply_elements(prefix, product, a, n, T, K, F: tl.constexpr, BLOCK: tl.constexpr):
     """`multiply_runs` for elements that are there, `n` of them, none of them 0."""
     t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    total = limbs.constant(F.one, t, F)
+    total = points.one(t, F)
     for k in range(K):
         i = t + k * T.to(tl.int64)
         points.store(points.address(prefix, i * (4 * F.W)), total, F)
@@ -198,18 +251,10 @@ def split_inverses(out, prefix, inverse, a, n, T, K, F: tl.constexpr, BLOCK: tl.
 
 @triton.jit(do_not_specialize=["n"])
 def invert_each(out, a, n, F: tl.constexpr, BLOCK: tl.constexpr):
-    """The inverse of each element, by division steps; in Fp2 by way of the norm."""
+    """The inverse of each element."""
     t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     x = points.load(points.address(a, tl.where(t < n, t, 0) * (4 * F.W)), F)
-    if F.degree == 1:
-        y = divsteps.inverse(x)
-    else:
-        P: tl.constexpr = F.prime
-        c0 = limbs.c0(x, F)
-        c1 = limbs.c1(x, F)
-        norm = divsteps.inverse(limbs.add(limbs.sqr(c0, P), limbs.sqr(c1, P), P))
-        y = limbs.mul(c0, norm, P) + limbs.neg(limbs.mul(c1, norm, P), P)
-    points.store(points.address(out, t * (4 * F.W)), y, F)
+    points.store(points.address(out, t * (4 * F.W)), _inverse(x, F), F)
 
 
 def add_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
@@ -221,7 +266,7 @@ def add_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
     per_lane, lanes = _lanes(n)
     source = pairs.left if pairs.source is None else pairs.source
     n_left = len(pairs.left) if pairs.source is None else n
-    where = (pairs.left, pairs.right, source, n_left, len(pairs.right), lanes, per_lane)
+    where = (pairs.left, pairs.right, source, n_left, len(pairs.right))
     options = {
         "STRIDE": pairs.stride if pairs.source is None else 0,
         "F": code,
@@ -229,11 +274,14 @@ def add_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
         "num_warps": 1,
     }
     grid = (lanes // _BLOCK,)
-    prefix, product = _empty(per_lane * lanes, pairs.left, code), _empty(lanes, pairs.left, code)
-    multiply_runs[grid](prefix, product, *where, **options)
-    inverse = _invert(product, code)
     out = pairs.left.new_empty(per_lane * lanes, *curve.row_shape)
-    finish_sums[grid](out, prefix, inverse, *where, **options)
+    if per_lane == 1:
+        add_alone[grid](out, *where, **options)
+        return out[:n]
+    prefix, product = _empty(per_lane * lanes, pairs.left, code), _empty(lanes, pairs.left, code)
+    multiply_runs[grid](prefix, product, *where, lanes, per_lane, **options)
+    inverse = _invert(product, code)
+    finish_sums[grid](out, prefix, inverse, *where, lanes, per_lane, **options)
     return out[:n]
 
 

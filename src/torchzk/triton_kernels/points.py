@@ -49,7 +49,7 @@ def load(at, F: tl.constexpr):
             _LOAD[F.W], _LOAD_OPERANDS[F.W], (at,), F.types, is_pure=True, pack=1
         )
     else:
-        return limbs.load_row(at.to(tl.pointer_type(tl.int32)), 0, None, F)
+        return limbs.load_row(at.to(tl.pointer_type(tl.int32)), 0, at != 0, F)
 
 
 @triton.jit
@@ -60,7 +60,7 @@ def store(at, a, F: tl.constexpr):
             _STORE[F.W], _STORE_OPERANDS[F.W], (at,) + a, tl.uint32, is_pure=False, pack=1
         )
     else:
-        limbs.store_row(at.to(tl.pointer_type(tl.int32)), 0, None, a, F)
+        limbs.store_row(at.to(tl.pointer_type(tl.int32)), 0, at != 0, a, F)
 
 
 @triton.jit
@@ -79,7 +79,17 @@ def zero(like, F: tl.constexpr):
     x = ()
     W: tl.constexpr = F.W
     for _ in tl.static_range(W):
-        x = x + (tl.zeros(like.shape, tl.uint32),)
+        x = x + (tl.zeros(like.shape, tl.uint32),)  # type: ignore[assignment]
+    return x
+
+
+@triton.jit
+def one(like, F: tl.constexpr):
+    """1 in Montgomery form, shaped as the block `like`."""
+    x = ()
+    W: tl.constexpr = F.W
+    for j in tl.static_range(W):
+        x = x + (tl.full(like.shape, F.one[j], tl.uint32),)  # type: ignore[assignment]
     return x
 
 
@@ -89,9 +99,12 @@ def is_infinite(x, y, F: tl.constexpr):
 
 
 @triton.jit
-def may_be_special(xa, xb, difference, F: tl.constexpr):
-    """Whether a pair may not be ordinary: equal x, or an x of 0, as infinity has."""
-    return limbs.is_zero(difference, F) | limbs.is_zero(xa, F) | limbs.is_zero(xb, F)
+def may_be_special(xa, xb):
+    """Whether a pair may not be ordinary: equal x, or an x of 0, as infinity has.
+
+    One word decides, so an ordinary pair may be taken for a special one: once in 2^30.
+    """
+    return (xa[0] == xb[0]) | (xa[0] == 0) | (xb[0] == 0)
 
 
 @triton.jit
@@ -107,16 +120,7 @@ def line(xa, ya, xb, yb, F: tl.constexpr):
     rise = limbs.select(double, tangent, limbs.sub(yb, ya, F), F)
     run = limbs.select(double, limbs.dbl(ya, F), limbs.sub(xb, xa, F), F)
     none = limbs.is_zero(run, F)
-    return rise, limbs.select(none, limbs.constant(F.one, none, F), run, F)
-
-
-@triton.jit
-def third(xa, ya, xb, rise, inverse, F: tl.constexpr):
-    """The sum of two points from the rise and the inverse of the run of their line."""
-    slope = limbs.mul(rise, inverse, F)
-    x = limbs.sub(limbs.sqr(slope, F), limbs.add(xa, xb, F), F)
-    y = limbs.sub(limbs.mul(slope, limbs.sub(xa, x, F), F), ya, F)
-    return x, y
+    return rise, limbs.select(none, one(none, F), run, F)
 
 
 @triton.jit

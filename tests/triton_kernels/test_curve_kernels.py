@@ -1,0 +1,144 @@
+"""Affine kernels against integers: interpreted, or compiled on a GPU."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+pytest.importorskip("triton", reason="kernels need Triton")
+
+import torch  # noqa: E402
+
+from curve_samples import OUTSIDE_G1, multiples  # noqa: E402
+from torchzk import ops  # noqa: E402
+from torchzk.errors import LayoutError  # noqa: E402
+from torchzk.ops.layout import pack, points_to_rows, rows_to_points, unpack  # noqa: E402
+from torchzk.params import integers  # noqa: E402
+from torchzk.params.curves import CURVES, G1, G2, Curve, Point  # noqa: E402
+from torchzk.params.fields import FP  # noqa: E402
+from torchzk.triton_kernels import curve as kernels  # noqa: E402
+from torchzk.triton_kernels import pair_sums  # noqa: E402
+from torchzk.triton_kernels.code import field_code  # noqa: E402
+from torchzk.triton_kernels.pair_sums import MINUS, add_pairs, named, neighbours  # noqa: E402
+from triton_kernels.lanes import INTERPRETED, RUNS_KERNELS  # noqa: E402
+
+if not RUNS_KERNELS:
+    pytest.skip("test_lanes runs these in the interpreter", allow_module_level=True)
+if INTERPRETED:
+    from triton_kernels import memory_interpreter
+
+    memory_interpreter.install()
+
+pytestmark = pytest.mark.usefixtures("asm")
+both = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
+lanes = pytest.mark.parametrize("max_lanes", [1 << 14, 4], ids=["alone", "together"])
+
+
+@pytest.fixture
+def asm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variant that GPUs run."""
+    from torchzk.triton_kernels import variants
+
+    choice = variants.Choice("ptx", "test", "test")
+    monkeypatch.setattr(variants, "choose", lambda device: choice)
+
+
+def some_points(curve: Curve, n: int, seed: int) -> list[Point]:
+    """Infinite, equal and opposite ones among them; in G1 some of order 3 with x = 0."""
+    known = [p for _, p in multiples(curve, 8, seed)] + [None, curve.generator]
+    known.append(integers.neg(curve, curve.generator))
+    if curve is G1:
+        known += [OUTSIDE_G1, integers.neg(G1, OUTSIDE_G1)]
+    return random.Random(seed).choices(known, k=n)
+
+
+@both
+@lanes
+@pytest.mark.parametrize("n", [0, 1, 32, 33])
+def test_pairs(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch, curve: Curve, n: int, max_lanes: int
+) -> None:
+    """With an inversion for each pair, or one for the pairs of a lane and then for the lanes."""
+    monkeypatch.setattr(pair_sums, "_LANES", max_lanes)
+    monkeypatch.setattr(pair_sums, "_ALONE", 8 * max_lanes)
+    p, q = some_points(curve, n, seed=n), some_points(curve, n, seed=n + 1)
+    a, b = points_to_rows(p, curve, device), points_to_rows(q, curve, device)
+    expected = [integers.add(curve, x, y) for x, y in zip(p, q, strict=True)]
+    got = kernels.add_affine(a, b, curve)
+    assert rows_to_points(got, curve) == expected
+    assert torch.equal(kernels.add_affine(a, b, curve), got)
+
+
+@both
+@lanes
+@pytest.mark.parametrize("n", [1, 2, 19])
+def test_neighbours(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch, curve: Curve, n: int, max_lanes: int
+) -> None:
+    monkeypatch.setattr(pair_sums, "_LANES", max_lanes)
+    p = some_points(curve, n, seed=n)
+    got = add_pairs(neighbours(points_to_rows(p, curve, device)), curve)
+    odd = [*p, None] if n % 2 else p
+    assert rows_to_points(got, curve) == [
+        integers.add(curve, a, b) for a, b in zip(odd[::2], odd[1::2], strict=True)
+    ]
+
+
+@both
+@lanes
+def test_named_pairs(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch, curve: Curve, max_lanes: int
+) -> None:
+    """With signs, singles, and singles of infinite points with a sign."""
+    monkeypatch.setattr(pair_sums, "_LANES", max_lanes)
+    p, rng = some_points(curve, 12, seed=2) + [None], random.Random(3)
+    names = [i | s for i in range(len(p)) for s in (0, MINUS)]
+    source = [[a, rng.choice([-1, *names])] for a in names]
+    source += [[a, -1] for a in names[-4:]]
+
+    def point(name: int) -> Point:
+        if name < 0:
+            return None
+        return integers.neg(curve, p[name - MINUS]) if name & MINUS else p[name]
+
+    rows = points_to_rows(p, curve, device)
+    got = add_pairs(named(rows, torch.tensor(source, dtype=torch.int32, device=device)), curve)
+    assert rows_to_points(got, curve) == [
+        integers.add(curve, point(a), point(b)) for a, b in source
+    ]
+
+
+def test_inverses_by_division_steps(device: torch.device) -> None:
+    p, rng = FP.modulus, random.Random(4)
+    values = [0, 1, 2, p - 1, p - 2, p // 2, FP.r, 1 << 380, (1 << 380) - 1]
+    values += [rng.randrange(p) for _ in range(24)]
+    a = pack([FP.to_mont(v) for v in values], FP, device).t().contiguous()
+    got = pair_sums._invert(a, field_code(FP, 1, "ptx"))[: len(values)]
+    inverses = [pow(v, -1, p) if v else 0 for v in values]
+    assert [FP.from_mont(v) for v in unpack(got.t())] == inverses
+
+
+@both
+@pytest.mark.parametrize("n", [0, 1, 129])
+def test_negation_and_membership(device: torch.device, curve: Curve, n: int) -> None:
+    p = some_points(curve, n, seed=n)
+    rows = points_to_rows(p, curve, device)
+    got = kernels.neg_affine(rows, curve)
+    assert rows_to_points(got, curve) == [integers.neg(curve, x) for x in p]
+    wrong = rows.clone()
+    wrong.flatten(1)[::3, 0] ^= 1
+    for r in (rows, wrong):
+        assert torch.equal(kernels.on_curve(r, curve), ops.on_curve(r, curve))
+    assert kernels.on_curve(rows, curve).all()
+    assert not kernels.on_curve(wrong, curve)[::3].any()
+
+
+def test_wrong_operands_are_refused(device: torch.device) -> None:
+    g1 = points_to_rows([G1.generator] * 3, G1, device)
+    g2 = points_to_rows([G2.generator] * 3, G2, device)
+    for p, q in ((g1, g1[:2]), (g1, g2), (g2, g2), (g1.long(), g1)):
+        with pytest.raises(LayoutError):
+            kernels.add_affine(p, q, G1)
+    with pytest.raises(LayoutError):
+        kernels.on_curve(g2, G1)

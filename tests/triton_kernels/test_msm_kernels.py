@@ -1,0 +1,246 @@
+"""MSM, bit sums, sums of chosen points and fixed-base multiples of the kernels.
+
+In the interpreter, where an addition takes milliseconds, scalars are short; what does not depend
+on how pairs are added is tested with the reference's additions at full length.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+pytest.importorskip("triton", reason="kernels need Triton")
+
+import torch  # noqa: E402
+
+from curve_samples import OUTSIDE_G1, R, multiples, scalars  # noqa: E402
+from torchzk import ops  # noqa: E402
+from torchzk.errors import LayoutError  # noqa: E402
+from torchzk.ops.layout import pack, points_to_rows  # noqa: E402
+from torchzk.params import integers  # noqa: E402
+from torchzk.params.curves import CURVES, G1, Curve, Point  # noqa: E402
+from torchzk.params.fields import FR  # noqa: E402
+from torchzk.triton_kernels import fixed_base as fixed_base_module  # noqa: E402
+from torchzk.triton_kernels import msm as kernels  # noqa: E402
+from torchzk.triton_kernels import msm_buckets  # noqa: E402
+from torchzk.triton_kernels.fixed_base import fixed_base  # noqa: E402
+from torchzk.triton_kernels.msm_digits import (  # noqa: E402  # noqa: E402
+    NO_KEY,
+    Windows,
+    offset_planes,
+    scalar_bits,
+    window_keys,  # noqa: E402
+)
+from torchzk.triton_kernels.msm_fold import fold  # noqa: E402
+from torchzk.triton_kernels.pair_sums import MINUS, Pairs  # noqa: E402
+from triton_kernels.lanes import INTERPRETED, RUNS_KERNELS  # noqa: E402
+
+if not RUNS_KERNELS:
+    pytest.skip("test_lanes runs these in the interpreter", allow_module_level=True)
+if INTERPRETED:
+    from triton_kernels import memory_interpreter
+
+    memory_interpreter.install()
+
+pytestmark = pytest.mark.usefixtures("asm")
+both = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
+
+
+@pytest.fixture
+def asm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variant that GPUs run."""
+    from torchzk.triton_kernels import variants
+
+    choice = variants.Choice("ptx", "test", "test")
+    monkeypatch.setattr(variants, "choose", lambda device: choice)
+
+
+def reference_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
+    """`add_pairs` for named pairs, with the operations of the reference."""
+    assert pairs.source is not None
+
+    def rows(names: torch.Tensor) -> torch.Tensor:
+        some = pairs.left[(names.clamp(min=0) & (MINUS - 1)).long()]
+        shape = (-1, *[1] * (some.ndim - 1))
+        minus = ((names > 0) & (names & MINUS != 0)).view(shape)
+        signed = torch.where(minus, ops.neg_affine(some, curve), some)
+        return torch.where((names < 0).view(shape), 0, signed)
+
+    return ops.add_affine(rows(pairs.source[:, 0]), rows(pairs.source[:, 1]), curve)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Additions of the reference, where kernels are interpreted."""
+    if INTERPRETED:
+        monkeypatch.setattr(msm_buckets, "add_pairs", reference_pairs)
+        monkeypatch.setattr(fixed_base_module, "add_pairs", reference_pairs)
+
+
+def total(curve: Curve, factors: list[int], points: list[Point]) -> Point:
+    out: Point = None
+    for f, p in zip(factors, points, strict=True):
+        out = integers.add(curve, out, integers.mul(curve, f, p))
+    return out
+
+
+@both
+def test_a_short_sum(device: torch.device, curve: Curve) -> None:
+    """All kernels together: infinite, repeated and opposite points, digits of either sign."""
+    known = [p for _, p in multiples(curve, 11, seed=1)] + [None, curve.generator]
+    factors = [0, 1, 2, 3, 15, 16, 17, 31, 30, 29, 7, 9, 5]
+    rows = points_to_rows(known, curve, device)
+    x, want = pack(factors, FR, device), total(curve, factors, known)
+    assert want is not None
+    assert kernels.msm(x, rows, curve) == want
+    # quick enough on a GPU only
+    assert INTERPRETED or kernels.msm(x, rows, curve) == want
+
+
+@both
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 8, 90])
+@pytest.mark.usefixtures("quick")
+def test_sums(device: torch.device, curve: Curve, n: int) -> None:
+    """Edge scalars and edge points."""
+    known = [p for _, p in multiples(curve, n, seed=n)]
+    factors = scalars(n, seed=n)
+    rows, x = points_to_rows(known, curve, device), pack(factors, FR, device)
+    assert kernels.msm(x, rows, curve) == total(curve, factors, known)
+
+
+@both
+@pytest.mark.parametrize("scalar", [0, 1, R - 1, 0xFEDCBA987654321 << 150])
+@pytest.mark.usefixtures("quick")
+def test_all_scalars_equal(device: torch.device, curve: Curve, scalar: int) -> None:
+    known = multiples(curve, 33, seed=5)
+    rows = points_to_rows([p for _, p in known], curve, device)
+    got = kernels.msm(pack([scalar] * 33, FR, device), rows, curve)
+    log = scalar * sum(k for k, _ in known)
+    assert got == integers.mul(curve, log % R, curve.generator)
+
+
+@both
+@pytest.mark.usefixtures("quick")
+def test_everything_cancels(device: torch.device, curve: Curve) -> None:
+    g, s = curve.generator, scalars(20, seed=6)[-1]
+    rows = points_to_rows([g, integers.neg(curve, g), g, g], curve, device)
+    assert kernels.msm(pack([s, s, s, R - s], FR, device), rows, curve) is None
+
+
+@pytest.mark.usefixtures("quick")
+def test_points_outside_the_subgroup(device: torch.device) -> None:
+    """Scalars act as integers, not modulo r."""
+    rows = points_to_rows([OUTSIDE_G1], G1, device)
+    for s in (1, 2, 3, 4, R - 1, R // 3):
+        assert kernels.msm(pack([s], FR, device), rows, G1) == integers.mul(G1, s, OUTSIDE_G1)
+
+
+@both
+@pytest.mark.parametrize("bits", [2, 5, 9, 16])
+@pytest.mark.usefixtures("quick")
+def test_any_window_and_limit(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch, curve: Curve, bits: int
+) -> None:
+    """The result depends neither on the windows nor on the pieces."""
+    monkeypatch.setattr(kernels, "_window_bits", lambda n, n_bits: bits)
+    monkeypatch.setattr(kernels, "_MAX_POINTS", 25)
+    known = [p for _, p in multiples(curve, 40, seed=11)]
+    factors = scalars(40, seed=12)
+    rows, x = points_to_rows(known, curve, device), pack(factors, FR, device)
+    want = total(curve, factors, known)
+    for limit in (1, 1 << 30):
+        assert kernels.msm(x, rows, curve, limit_bytes=limit) == want
+
+
+@both
+@pytest.mark.parametrize("n_bits", [1, 12, 13, 64, 255])
+@pytest.mark.usefixtures("quick")
+def test_bit_sums(device: torch.device, curve: Curve, n_bits: int) -> None:
+    rng = random.Random(n_bits)
+    known = [p for _, p in multiples(curve, 50, seed=13)]
+    top = min(1 << n_bits, R)
+    factors = [0, top - 1, 1] + [rng.randrange(top) for _ in range(47)]
+    rows, x = points_to_rows(known, curve, device), pack(factors, FR, device)
+    assert kernels.bit_sums(x, rows, curve, n_bits) == ops.bit_sums(x, rows, curve, n_bits)
+
+
+def test_bit_sums_of_nothing_and_of_too_much(device: torch.device) -> None:
+    empty = points_to_rows([], G1, device)
+    assert kernels.bit_sums(pack([], FR, device), empty, G1, 5) == [None] * 5
+    rows = points_to_rows([G1.generator], G1, device)
+    with pytest.raises(LayoutError, match="below 2\\^3"):
+        kernels.bit_sums(pack([8], FR, device), rows, G1, 3)
+
+
+@both
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_batch_addition(device: torch.device, curve: Curve, n: int) -> None:
+    known = [p for _, p in multiples(curve, n, seed=n + 3)]
+    rows = points_to_rows(known, curve, device)
+    assert kernels.batch_add(rows, None, curve) == total(curve, [1] * n, known)
+    bits = [i % 3 != 1 for i in range(n)]
+    chosen = torch.tensor(bits, dtype=torch.bool, device=device)
+    want = total(curve, [int(b) for b in bits], known)
+    assert kernels.batch_add(rows, chosen, curve) == want
+    assert kernels.batch_add(rows, chosen.nonzero().squeeze(1), curve) == want
+
+
+def test_batch_addition_of_what_is_not_there(device: torch.device) -> None:
+    rows = points_to_rows([G1.generator] * 3, G1, device)
+    for bad in ([0, 3], [-1]):
+        with pytest.raises(LayoutError, match="outside"):
+            kernels.batch_add(rows, torch.tensor(bad, device=device), G1)
+    with pytest.raises(LayoutError, match="chooses none"):
+        kernels.batch_add(rows, torch.ones(2, dtype=torch.bool, device=device), G1)
+
+
+@both
+@pytest.mark.parametrize("n_bits", [1, 13, 255])
+@pytest.mark.usefixtures("quick")
+def test_fixed_base(device: torch.device, curve: Curve, n_bits: int) -> None:
+    rng, top = random.Random(n_bits), min(1 << n_bits, R)
+    for n in (0, 1, 20):
+        x = pack([rng.randrange(top) for _ in range(n)], FR, device)
+        for base in (curve.generator, None):
+            got = fixed_base(x, base, curve)
+            assert torch.equal(got, ops.fixed_base(x, base, curve))
+
+
+@pytest.mark.parametrize("bits", [2, 5, 8, 12, 13, 16, 22])
+def test_keys(device: torch.device, bits: int) -> None:
+    """Any limbs, canonical or not, are the sum of their digits."""
+    values = [*scalars(40, seed=bits), (1 << 256) - 1, 1 << 255]
+    x = pack(values, FR, device)
+    windows = Windows(bits, scalar_bits(x))
+    assert windows.n_bits == 256
+    keys = window_keys(offset_planes(x, windows), windows, 0, windows.count)
+    got = [0] * len(values)
+    for w, row in enumerate(keys.tolist()):
+        for i, key in enumerate(row):
+            if key != NO_KEY:
+                assert key >> 1 < windows.labels(0, windows.count)
+                size = (key >> 1) - w * windows.buckets + 1
+                got[i] += (-size if key & 1 else size) << bits * w
+    assert got == values
+
+
+@both
+def test_fold(curve: Curve) -> None:
+    """Infinite sums, equal and opposite ones on the way."""
+    g = curve.generator
+    one, two = (integers.mul(curve, k, g) for k in (1, 2))
+    for sums in ({}, {3: one}, {1: one, 0: two}, {1: one, 0: integers.neg(curve, two)}):
+        want = total(curve, [1 << k for k in sums], list(sums.values()))
+        assert fold(sums, curve) == want
+    many = {k: integers.mul(curve, k * k + 1, g) for k in range(0, 40, 3)}
+    log = sum((k * k + 1) << k for k in many)
+    assert fold(many, curve) == integers.mul(curve, log, g)
+
+
+def test_wrong_operands_are_refused(device: torch.device) -> None:
+    rows = points_to_rows([G1.generator] * 4, G1, device)
+    good = pack([1, 2, 3, 8], FR, device)
+    for x in (good[:, :3], good[:7], good.long(), good.view(8, 2, 2)):
+        with pytest.raises(LayoutError):
+            kernels.msm(x, rows, G1)
