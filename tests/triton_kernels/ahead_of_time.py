@@ -24,6 +24,7 @@ from torchzk.params.fields import FP, FR
 from torchzk.triton_kernels import elementwise, fp2, inverse
 from torchzk.triton_kernels.code import FieldCode, field_code
 from torchzk.triton_kernels.tuning import Shape, shape_for
+from triton_kernels import ntt_cases
 
 ARCHS = (80, 86, 89, 90, 120)
 ALLOWANCES = Path(__file__).parent / "allowances.json"
@@ -98,7 +99,12 @@ def _of_code(code: FieldCode) -> Iterator[Case]:
         yield case("inverse conjugate", fp2.conjugate_kernel)
 
 
-SOURCES: tuple[Callable[[], Iterator[Case]], ...] = (_field_cases,)
+def _ntt_cases() -> Iterator[Case]:
+    for name, kernel, shape, constants in ntt_cases.kernels():
+        yield Case(f"ntt {name}", kernel, shape, constants)
+
+
+SOURCES: tuple[Callable[[], Iterator[Case]], ...] = (_field_cases, _ntt_cases)
 CASES = {case.name: case for source in SOURCES for case in source()}
 
 

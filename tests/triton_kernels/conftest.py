@@ -17,8 +17,8 @@ import torch
 from triton_kernels.lanes import INTERPRETED, RUNS_KERNELS
 
 _RUN = ["test_field_kernels.py", "test_fp2_kernels.py", "test_inverse_kernels.py"]
-_RUN += ["test_variants.py"]
-_HOST = ["test_ptx.py", "test_compile.py"]
+_RUN += ["test_variants.py", "test_ntt_kernels.py", "test_quotient_kernels.py"]
+_HOST = ["test_ptx.py", "test_ptx_shoup.py", "test_compile.py"]
 
 collect_ignore: list[str] = []
 if importlib.util.find_spec("triton") is None:
@@ -26,9 +26,10 @@ if importlib.util.find_spec("triton") is None:
     collect_ignore += _RUN + _HOST
 else:
     if INTERPRETED:
-        from triton_kernels import ptx_interpreter
+        from triton_kernels import ntt_interpreter, ptx_interpreter
 
         ptx_interpreter.install()
+        ntt_interpreter.install()
         collect_ignore += _HOST
     if not RUNS_KERNELS:
         collect_ignore += _RUN

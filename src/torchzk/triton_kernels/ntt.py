@@ -1,0 +1,231 @@
+"""Number-theoretic transforms along the last axis of `[8, *batch, n]`. Reference: `ops.ntt`.
+
+The forward transform takes stages of falling distance (Gentleman and Sande, 1966), the inverse of
+rising distance (Cooley and Tukey, 1965). Three stages a pass: eight elements stay in registers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torchzk.ops.layout import check_limbs
+from torchzk.ops.ntt import check_vectors
+from torchzk.params.domains import Domain
+from torchzk.params.fields import FR
+from torchzk.triton_kernels import ntt_passes, twiddles
+from torchzk.triton_kernels.launch import arch_of, launch, shape_on
+from torchzk.triton_kernels.ntt_code import NttCode, ntt_code_on
+from torchzk.triton_kernels.ntt_tuning import ntt_shape
+from torchzk.triton_kernels.tuning import Shape
+
+
+def ntt_dif(x: torch.Tensor, domain: Domain) -> torch.Tensor:
+    """As `torchzk.ops.ntt.ntt_dif`, bit for bit."""
+    check_vectors(x, domain)
+    return _dif(x, domain, inverse=False)
+
+
+def intt_dit(x: torch.Tensor, domain: Domain) -> torch.Tensor:
+    """As `torchzk.ops.ntt.intt_dit`, bit for bit."""
+    check_vectors(x, domain)
+    x = aligned(x)
+    code, out = ntt_code_on(x.device), torch.empty_like(x)
+    back(
+        out,
+        x,
+        domain,
+        code,
+        scratch(x),
+        log_order=max(domain.log_n - 1, 0),
+        inverse=True,
+        scaled=True,
+    )
+    return out
+
+
+def ntt(x: torch.Tensor, domain: Domain) -> torch.Tensor:
+    """As `torchzk.ops.ntt.ntt`, bit for bit."""
+    return bit_reversed(ntt_dif(x, domain), domain)
+
+
+def intt(x: torch.Tensor, domain: Domain) -> torch.Tensor:
+    """As `torchzk.ops.ntt.intt`, bit for bit."""
+    check_vectors(x, domain)
+    code, turned = ntt_code_on(x.device), bit_reversed(aligned(x), domain)
+    log_order = max(domain.log_n - 1, 0)
+    back(
+        turned,
+        turned,
+        domain,
+        code,
+        scratch(turned),
+        log_order=log_order,
+        inverse=True,
+        scaled=True,
+    )
+    return turned
+
+
+def coset_scale(x: torch.Tensor, shift: int) -> torch.Tensor:
+    """As `torchzk.ops.ntt.coset_scale`, bit for bit."""
+    check_limbs(x, FR)
+    x = aligned(x)
+    out, n, n_elements = torch.empty_like(x), x.shape[-1], x.numel() // 8
+    high, low, log_low = twiddles.power_factors(shift % FR.modulus, n, x.device)
+    launch(
+        twiddles.scale_by_powers_kernel,
+        n_elements,
+        shape_on(x.device, "elementwise", FR.n_limbs),
+        x.device,
+        *(out, x, high, low, n_elements, n, n_elements, high.shape[1], log_low),
+        F=ntt_code_on(x.device).F,
+    )
+    return out
+
+
+def bit_reversed(x: torch.Tensor, domain: Domain, out: torch.Tensor | None = None) -> torch.Tensor:
+    """Contiguous `[..., n]` with the bits of the last index in reverse; `out` is not `x`."""
+    out = torch.empty_like(x) if out is None else out
+    tuned = ntt_shape(arch_of(x.device))
+    edge = min(tuned.edge, domain.log_n // 2)
+    shape = Shape(1 << 2 * edge, tuned.edge_warps, "ntt_tuning")
+    launch(
+        *(ntt_passes.reverse_kernel, x.numel(), shape, x.device),
+        *(out, x, x.numel(), domain.log_n),
+        EDGE=edge,
+    )
+    return out
+
+
+def passes(log_n: int, code: NttCode) -> list[tuple[int, int]]:
+    """(log2 of the distance M, stages) of each pass, from distance 1 up.
+
+    All but the last are of the largest radix, so that lanes next to each other share sectors.
+    """
+    most = code.max_radix_log
+    return [(m, min(most, log_n - m)) for m in range(0, max(log_n, 1), most)]
+
+
+def in_rows(boundary: int, n_passes: int) -> bool:
+    """Whether what lies between the passes `boundary` - 1 and `boundary` is kept in rows."""
+    return 2 <= boundary < n_passes
+
+
+def forth(
+    out: torch.Tensor,
+    x: torch.Tensor,
+    domain: Domain,
+    code: NttCode,
+    rows: torch.Tensor,
+    *,
+    log_order: int,
+    inverse: bool,
+    coset: bool = False,
+    first: int | None = None,
+    to_unit: bool = True,
+) -> None:
+    """Natural order to bit-reversed, over the domain, without 1/n; `out` may be `x`.
+
+    Args:
+        out: Contiguous `[8, *batch, n]`, as `x`.
+        rows: As long, for what is kept in rows; `x` itself if it starts there.
+        first: The pass to begin with; the last of `passes` if None.
+        to_unit: False leaves out pass 0, whose kernel makes the result canonical.
+    """
+    table = twiddles.roots(log_order, code, x.device)
+    n_elements, all_passes = x.numel() // 8, passes(domain.log_n, code)
+    n_passes = len(all_passes)
+    start = n_passes - 1 if first is None else first
+    for i in range(start, -1 if to_unit else 0, -1):
+        log_m, stages = all_passes[i]
+        to = rows if in_rows(i, n_passes) else out
+        n_lanes = n_elements >> stages
+        launch_pass(
+            *(ntt_passes.forth_kernel, n_lanes, x.device),
+            *(to, x, table, n_elements, n_elements, n_lanes, log_m, log_order),
+            RL=stages,
+            INVERSE=inverse,
+            COSET=coset,
+            UNIT=log_m == 0,
+            IN_ROWS=in_rows(i + 1, n_passes),
+            OUT_ROWS=in_rows(i, n_passes),
+            T=code,
+        )
+        x = to
+
+
+def back(
+    out: torch.Tensor,
+    x: torch.Tensor,
+    domain: Domain,
+    code: NttCode,
+    rows: torch.Tensor,
+    *,
+    log_order: int,
+    inverse: bool,
+    scaled: bool = False,
+    coset: bool = False,
+    first: int = 0,
+    stop: int | None = None,
+) -> None:
+    """Bit-reversed order to natural; `out` may be `x`. Canonical if the last pass is among these.
+
+    Args:
+        out: Contiguous `[8, *batch, n]`, as `x`.
+        rows: As long, for what is kept in rows.
+        scaled: Multiply by 1/n.
+        coset: Values on the coset of the 2n-th root g, not on the domain.
+        first: The pass to begin with.
+        stop: The pass before which to end, if not after all.
+    """
+    table = twiddles.roots(log_order, code, x.device)
+    scale = twiddles.constants((pow(domain.size, -1, FR.modulus),), code, x.device)
+    n_elements, all_passes = x.numel() // 8, passes(domain.log_n, code)
+    n_passes = len(all_passes)
+    for i in range(first, n_passes if stop is None else stop):
+        log_m, stages = all_passes[i]
+        to = rows if in_rows(i + 1, n_passes) else out
+        n_lanes = n_elements >> stages
+        launch_pass(
+            *(ntt_passes.back_kernel, n_lanes, x.device),
+            *(to, x, table, scale, n_elements, n_elements, n_lanes, log_m, log_order),
+            RL=stages,
+            INVERSE=inverse,
+            COSET=coset,
+            UNIT=log_m == 0,
+            SCALED=scaled and log_m == 0,
+            LAST=i == n_passes - 1,
+            IN_ROWS=in_rows(i, n_passes),
+            OUT_ROWS=in_rows(i + 1, n_passes),
+            T=code,
+        )
+        x = to
+
+
+def scratch(x: torch.Tensor) -> torch.Tensor:
+    """Room for the rows of a transform of `x`."""
+    return torch.empty(x.numel(), dtype=x.dtype, device=x.device)
+
+
+def launch_pass(
+    kernel: Any, n_lanes: int, device: torch.device, *args: Any, **constants: Any
+) -> None:
+    """Run a kernel of `ntt_passes` over lanes; constants as for `launch`."""
+    shape = ntt_shape(arch_of(device))
+    limit = {} if shape.registers is None else {"maxnreg": shape.registers}
+    launch(kernel, n_lanes, shape.lanes, device, *args, **constants, **limit)
+
+
+def aligned(x: torch.Tensor) -> torch.Tensor:
+    """Contiguous, and 16-byte loads may start where it does; a copy if it has to be."""
+    x = x.contiguous()
+    return x if x.data_ptr() % 16 == 0 else x.clone()
+
+
+def _dif(x: torch.Tensor, domain: Domain, inverse: bool) -> torch.Tensor:
+    x = aligned(x)
+    code, out = ntt_code_on(x.device), torch.empty_like(x)
+    forth(out, x, domain, code, scratch(x), log_order=max(domain.log_n - 1, 0), inverse=inverse)
+    return out

@@ -1,0 +1,35 @@
+"""Launch shapes of the transforms as data, by architecture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torchzk.triton_kernels.tuning import DEFAULT_ARCH, Shape
+
+
+@dataclass(frozen=True)
+class NttShape:
+    """How passes are launched."""
+
+    lanes: Shape
+    registers: int | None
+    """The most a thread may take, if there is a limit."""
+    edge: int
+    """log2 of the side of the squares of words that a bit reversal turns."""
+    edge_warps: int
+
+
+# 168 registers: 2 % quicker forward at 2^27 and 2^24, 2 to 8 % slower back and at 2^20; no limit is
+# slower everywhere; blocks of 64 or 256 lanes: within 3 %. The side of squares was measured with
+# stores across memory, where it made no difference
+_MEASURED = "runs/bench/ntt.jsonl: one H200, Triton 3.6"
+
+SHAPES: dict[int, NttShape] = {
+    90: NttShape(Shape(128, 4, _MEASURED), 128, 6, 8),
+}
+"""By architecture, as in sm_90."""
+
+
+def ntt_shape(arch: int) -> NttShape:
+    """The shape for an architecture; one without a row takes that of `DEFAULT_ARCH`."""
+    return SHAPES.get(arch) or SHAPES[DEFAULT_ARCH]

@@ -1,0 +1,95 @@
+"""The quotient polynomial of a proof in six transforms, as one call. Reference: `ops.quotient`.
+
+The coset's shift is a primitive 2n-th root of unity, so its powers are constants of butterflies:
+nothing is multiplied by them alone. Where two transforms meet, the last pass of one and the first
+of the next read the same elements, and are one kernel.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from torchzk.errors import LayoutError
+from torchzk.ops.ntt import check_vectors
+from torchzk.params.domains import Domain
+from torchzk.params.fields import FR
+from torchzk.triton_kernels import ntt_passes, twiddles
+from torchzk.triton_kernels.ntt import (
+    aligned,
+    back,
+    bit_reversed,
+    forth,
+    in_rows,
+    launch_pass,
+    passes,
+)
+from torchzk.triton_kernels.ntt_code import ntt_code_on
+
+
+def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) -> torch.Tensor:
+    """As `torchzk.ops.quotient.quotient`, bit for bit; takes two vectors of scratch."""
+    for x in (a, b, c):
+        check_vectors(x, domain)
+        if x.ndim != 2:
+            raise LayoutError(f"the quotient takes single vectors, got {list(x.shape)}")
+    device, n, log_n = a.device, domain.size, domain.log_n
+    code = ntt_code_on(device)
+    table, all_passes = twiddles.roots(log_n, code, device), passes(log_n, code)
+    n_passes, bottom, (top_m, top) = len(all_passes), all_passes[0][1], all_passes[-1]
+    one_pass, rows = n_passes == 1, in_rows(n_passes - 1, n_passes)
+
+    def evaluate(values: torch.Tensor, out: torch.Tensor, room: torch.Tensor, stop: int) -> None:
+        """n times the values on the coset, in `out`; to before pass `stop`, so maybe in `room`."""
+        x = aligned(values)
+        forth(out, x, domain, code, room, log_order=log_n, inverse=True, to_unit=stop == 0)
+        if stop == 0:
+            # the only pass there is, and `product_kernel` does it
+            return
+        launch_pass(
+            *(ntt_passes.turn_kernel, n >> bottom, device),
+            *(out, x if one_pass else out, table, n, n, n >> bottom, log_n),
+            RL=bottom,
+            T=code,
+        )
+        back(
+            *(out, out, domain, code, room),
+            log_order=log_n,
+            inverse=False,
+            coset=True,
+            first=1,
+            stop=stop,
+        )
+
+    one, two, three = (torch.empty(8, n, dtype=torch.int32, device=device) for _ in range(3))
+    evaluate(b, one, three, n_passes)
+    evaluate(a, two, three, n_passes - 1)
+    x = three if rows else two
+    launch_pass(
+        *(ntt_passes.product_kernel, n >> top, device),
+        *(x, x, one, table, n, n, n, n >> top, top_m, log_n),
+        RL=top,
+        UNIT=top_m == 0,
+        ROWS=rows,
+        B_ROWS=False,
+        T=code,
+    )
+    forth(
+        *(two, x, domain, code, three),
+        log_order=log_n,
+        inverse=True,
+        coset=True,
+        first=n_passes - 2,
+        to_unit=False,
+    )
+    forth(one, aligned(c), domain, code, three, log_order=log_n, inverse=True)
+    # `two` is n^3 times what it should be, `one` n times; x^n - 1 is -2 on the coset
+    scales = tuple(pow(-2 * n**k, -1, FR.modulus) for k in (3, 1))
+    launch_pass(
+        *(ntt_passes.combine_kernel, n >> bottom, device),
+        *(two, two, one, table, twiddles.constants(scales, code, device), n, n, n),
+        *(n >> bottom, log_n),
+        RL=bottom,
+        FINISHED=one_pass,
+        T=code,
+    )
+    return bit_reversed(two, domain, out=one)

@@ -1,0 +1,44 @@
+"""The transforms' kernels as they are launched, for the compiler alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torchzk.params.fields import FR
+from torchzk.triton_kernels import ntt_passes, twiddles
+from torchzk.triton_kernels.code import Variant, field_code
+from torchzk.triton_kernels.ntt_code import ntt_code
+from torchzk.triton_kernels.ntt_tuning import ntt_shape
+from torchzk.triton_kernels.tuning import Shape, shape_for
+
+VARIANTS: tuple[Variant, ...] = ("ptx", "plain")
+
+
+def kernels() -> Iterator[tuple[str, Any, Shape, dict[str, Any]]]:
+    """Name, kernel, launch shape and constants of each case."""
+    tuned = ntt_shape(90)
+    for variant in VARIANTS:
+        code = ntt_code(field_code(FR, 1, variant))
+        lanes, most = tuned.lanes, {"RL": code.max_radix_log, "T": code}
+        unit = {"UNIT": True, "IN_ROWS": False, "OUT_ROWS": False, **most}
+        rows = {"UNIT": False, "IN_ROWS": True, "OUT_ROWS": True, **most}
+        forth, back = ntt_passes.forth_kernel, ntt_passes.back_kernel
+        plain_back = {"SCALED": False, "LAST": False}
+        yield f"{variant} forth", forth, lanes, {**rows, "INVERSE": False, "COSET": False}
+        yield f"{variant} forth, coset", forth, lanes, {**rows, "INVERSE": True, "COSET": True}
+        yield f"{variant} forth, unit", forth, lanes, {**unit, "INVERSE": False, "COSET": False}
+        coset = {**rows, **plain_back, "INVERSE": False, "COSET": True}
+        yield f"{variant} back, coset", back, lanes, coset
+        scaled = {**unit, "INVERSE": True, "COSET": False, "SCALED": True, "LAST": False}
+        yield f"{variant} back, unit", back, lanes, scaled
+        yield f"{variant} turn", ntt_passes.turn_kernel, lanes, most
+        product = {**most, "UNIT": False, "ROWS": True, "B_ROWS": False}
+        yield f"{variant} product", ntt_passes.product_kernel, lanes, product
+        yield f"{variant} combine", ntt_passes.combine_kernel, lanes, {**most, "FINISHED": False}
+        elementwise = shape_for("elementwise", FR.n_limbs, 90)
+        yield f"{variant} powers", twiddles.powers_kernel, elementwise, {"T": code}
+        scale = twiddles.scale_by_powers_kernel
+        yield f"{variant} coset scale", scale, elementwise, {"F": code.F}
+    square = Shape(1 << 2 * tuned.edge, tuned.edge_warps, "ntt_tuning")
+    yield "reversal", ntt_passes.reverse_kernel, square, {"EDGE": tuned.edge}

@@ -1,0 +1,114 @@
+"""Transforms against the reference: interpreted, or compiled on a GPU; there at full size too.
+
+About 25 s interpreted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+
+import pytest
+import torch
+
+from torchzk.errors import LayoutError
+from torchzk.ops.layout import pack, unpack
+from torchzk.params.domains import Domain
+from torchzk.params.fields import FR
+from torchzk.triton_kernels import ntt as kernels
+from torchzk.triton_kernels.variants import choose, edges
+from triton_kernels.lanes import INTERPRETED
+from triton_kernels.samples import sample
+
+# the package's name for the module is that of its function
+reference = importlib.import_module("torchzk.ops.ntt")
+
+pytestmark = pytest.mark.usefixtures("variant")
+TRANSFORMS = ("ntt_dif", "intt_dit", "ntt", "intt")
+# one pass, two and three, of every radix; the sizes of a GPU have more passes in rows
+LOG_SIZES = [0, 1, 2, 3, 4, 7, 9] if INTERPRETED else [0, 1, 2, 3, 4, 7, 9, 10, 11, 12, 14, 16]
+
+
+@pytest.mark.parametrize("log_n", LOG_SIZES)
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_matches_the_reference(device: torch.device, name: str, log_n: int) -> None:
+    domain = Domain(log_n)
+    x = pack(sample(FR, domain.size, log_n), FR, device)
+    before = x.clone()
+    expected = getattr(reference, name)(x, domain)
+    for _ in range(2):
+        assert torch.equal(getattr(kernels, name)(x, domain), expected)
+    assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("batch", [(3,), (2, 2), (0,)])
+def test_batches(device: torch.device, name: str, batch: tuple[int, ...]) -> None:
+    domain, count = Domain(5), torch.Size(batch).numel()
+    x = pack(sample(FR, count << 5, 7), FR, device).reshape(8, *batch, 32)
+    got = getattr(kernels, name)(x, domain)
+    assert got.shape == x.shape
+    assert torch.equal(got, getattr(reference, name)(x, domain))
+
+
+def test_the_sum_that_defines_it(device: torch.device) -> None:
+    domain = Domain(4)
+    values = sample(FR, 16, 9)
+    assert unpack(kernels.ntt(pack(values, FR, device), domain)) == reference.naive_ntt(
+        values, domain
+    )
+
+
+@pytest.mark.parametrize("value", [*edges(FR), (FR.modulus >> 224 << 224) + 1, 1 << 223])
+def test_equal_elements(device: torch.device, value: int) -> None:
+    """Sums of sums, where what is left over a modulus could build up."""
+    domain = Domain(7)
+    x = pack([value] * domain.size, FR, device)
+    for name in ("ntt_dif", "intt_dit"):
+        assert torch.equal(getattr(kernels, name)(x, domain), getattr(reference, name)(x, domain))
+
+
+def test_a_view(device: torch.device) -> None:
+    """Not contiguous, and not where 16-byte loads may start."""
+    domain = Domain(4)
+    x = pack(sample(FR, 37, 3), FR, device)[:, 3:19]
+    flat = torch.cat((x.new_zeros(1), x.reshape(-1)))[1:].view(8, 16)
+    for view in (x, flat):
+        assert torch.equal(kernels.intt_dit(view, domain), reference.intt_dit(x, domain))
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 127, 128, 129])
+@pytest.mark.parametrize("shift", [7, 0, 1, FR.modulus - 2])
+def test_coset_scale(device: torch.device, n: int, shift: int) -> None:
+    x = pack(sample(FR, 2 * n, 5), FR, device).reshape(8, 2, n)
+    assert torch.equal(kernels.coset_scale(x, shift), reference.coset_scale(x, shift))
+
+
+def test_refusals(device: torch.device) -> None:
+    x = torch.zeros(8, 4, dtype=torch.int32, device=device)
+    for name in TRANSFORMS:
+        with pytest.raises(LayoutError, match="a domain of 8 got vectors of 4"):
+            getattr(kernels, name)(x, Domain(3))
+    with pytest.raises(LayoutError):
+        kernels.coset_scale(x.to(torch.int64), 7)
+
+
+if not INTERPRETED:
+
+    @pytest.mark.parametrize("log_n", [20, 24, 27, 28])
+    def test_full_size(device: torch.device, log_n: int) -> None:
+        """Values against the polynomial's, by powers of the point and one sum; and back."""
+        if choose(device).variant == "plain" and log_n > 20:
+            pytest.skip("the plain variant takes the same path at every size")
+        domain = Domain(log_n)
+        x = torch.randint(-(1 << 31), 1 << 31, (8, domain.size), dtype=torch.int32, device=device)
+        x[7].remainder_(FR.modulus >> 224)
+        y = kernels.ntt_dif(x, domain)
+        for j in (1, random.Random(log_n).randrange(domain.size), domain.size - 1):
+            terms = kernels.coset_scale(x, pow(domain.omega, j, FR.modulus))
+            value = sum(int((terms[i].long() & 0xFFFFFFFF).sum()) << 32 * i for i in range(8))
+            at = int(format(j, f"0{log_n}b")[::-1], 2)
+            assert unpack(y[:, at : at + 1]) == [value % FR.modulus]
+        del terms
+        assert torch.equal(kernels.ntt_dif(x, domain), y)
+        assert torch.equal(kernels.intt_dit(y, domain), x)
