@@ -1,6 +1,6 @@
 """Transforms against the reference: interpreted, or compiled on a GPU; there at full size too.
 
-About 25 s interpreted.
+About 50 s interpreted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from torchzk.ops.layout import pack, unpack
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import ntt as kernels
-from torchzk.triton_kernels.variants import choose, edges
+from torchzk.triton_kernels import ntt_tuning, variants
+from torchzk.triton_kernels.ntt_tuning import NttShape
+from torchzk.triton_kernels.tuning import DEFAULT_ARCH, Shape
+from torchzk.triton_kernels.variants import edges
 from triton_kernels.lanes import INTERPRETED
 from triton_kernels.samples import sample
 
@@ -49,6 +52,17 @@ def test_batches(device: torch.device, name: str, batch: tuple[int, ...]) -> Non
     got = getattr(kernels, name)(x, domain)
     assert got.shape == x.shape
     assert torch.equal(got, getattr(reference, name)(x, domain))
+
+
+def test_groups_of_blocks(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole group, and blocks that are left over."""
+    shape = NttShape(Shape(32, 1, "test"), None, 5, 4, group=2, group_from=0)
+    monkeypatch.setattr(ntt_tuning, "SHAPES", {DEFAULT_ARCH: shape})
+    # the last pass of radix 8 or 2 has blocks of 32 lanes or more
+    domain = Domain(8 if variants.choose(device).variant == "ptx" else 6)
+    x = pack(sample(FR, 5 * domain.size, 8), FR, device).reshape(8, 5, domain.size)
+    for name in ("ntt_dif", "intt_dit"):
+        assert torch.equal(getattr(kernels, name)(x, domain), getattr(reference, name)(x, domain))
 
 
 def test_the_sum_that_defines_it(device: torch.device) -> None:
@@ -98,7 +112,7 @@ if not INTERPRETED:
     @pytest.mark.parametrize("log_n", [20, 24, 27, 28])
     def test_full_size(device: torch.device, log_n: int) -> None:
         """Values against the polynomial's, by powers of the point and one sum; and back."""
-        if choose(device).variant == "plain" and log_n > 20:
+        if variants.choose(device).variant == "plain" and log_n > 20:
             pytest.skip("the plain variant takes the same path at every size")
         domain = Domain(log_n)
         x = torch.randint(-(1 << 31), 1 << 31, (8, domain.size), dtype=torch.int32, device=device)

@@ -13,9 +13,8 @@ from torchzk.ops.layout import pack
 from torchzk.ops.quotient import quotient as reference
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
-from torchzk.triton_kernels import field, ntt
+from torchzk.triton_kernels import field, ntt, variants
 from torchzk.triton_kernels.quotient import quotient
-from torchzk.triton_kernels.variants import choose
 from triton_kernels.lanes import INTERPRETED
 from triton_kernels.samples import sample
 
@@ -55,7 +54,7 @@ if not INTERPRETED:
     @pytest.mark.parametrize("log_n", [20, 24, 27])
     def test_full_size(device: torch.device, log_n: int) -> None:
         """h(z) (z^n - 1) = a(z) b(z) - c(z) at a point z."""
-        if choose(device).variant == "plain" and log_n > 20:
+        if variants.choose(device).variant == "plain" and log_n > 20:
             pytest.skip("the plain variant takes the same path at every size")
         domain, p, z = Domain(log_n), FR.modulus, 0x1234567 << 200
 

@@ -136,7 +136,7 @@ def forth(
     """
     table = twiddles.roots(log_order, code, x.device)
     n_elements, all_passes = x.numel() // 8, passes(domain.log_n, code)
-    n_passes = len(all_passes)
+    n_passes, tuned = len(all_passes), ntt_shape(arch_of(x.device))
     start = n_passes - 1 if first is None else first
     for i in range(start, -1 if to_unit else 0, -1):
         log_m, stages = all_passes[i]
@@ -144,7 +144,17 @@ def forth(
         n_lanes = n_elements >> stages
         launch_pass(
             *(ntt_passes.forth_kernel, n_lanes, x.device),
-            *(to, x, table, n_elements, n_elements, n_lanes, log_m, log_order),
+            *(
+                to,
+                x,
+                table,
+                n_elements,
+                n_elements,
+                n_lanes,
+                log_m,
+                log_order,
+                tuned.log_group(log_m),
+            ),
             RL=stages,
             INVERSE=inverse,
             COSET=coset,
@@ -183,14 +193,25 @@ def back(
     table = twiddles.roots(log_order, code, x.device)
     scale = twiddles.constants((pow(domain.size, -1, FR.modulus),), code, x.device)
     n_elements, all_passes = x.numel() // 8, passes(domain.log_n, code)
-    n_passes = len(all_passes)
+    n_passes, tuned = len(all_passes), ntt_shape(arch_of(x.device))
     for i in range(first, n_passes if stop is None else stop):
         log_m, stages = all_passes[i]
         to = rows if in_rows(i + 1, n_passes) else out
         n_lanes = n_elements >> stages
         launch_pass(
             *(ntt_passes.back_kernel, n_lanes, x.device),
-            *(to, x, table, scale, n_elements, n_elements, n_lanes, log_m, log_order),
+            *(
+                to,
+                x,
+                table,
+                scale,
+                n_elements,
+                n_elements,
+                n_lanes,
+                log_m,
+                log_order,
+                tuned.log_group(log_m),
+            ),
             RL=stages,
             INVERSE=inverse,
             COSET=coset,

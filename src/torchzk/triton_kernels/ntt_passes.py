@@ -31,9 +31,22 @@ from torchzk.triton_kernels.butterflies import (
 
 
 @triton.jit
-def _place(n_lanes, log_m, RL: tl.constexpr, BLOCK: tl.constexpr):
-    """Column and first element of each lane, and whether the lane exists."""
-    lane = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+def _place(n_lanes, log_m, log_group, RL: tl.constexpr, BLOCK: tl.constexpr):
+    """Column and first element of each lane, and whether the lane exists.
+
+    Programs go through the blocks in groups of 2^log_group, column by column, so that a group's
+    programs at one column read the same constants at about the same time.
+    """
+    program = tl.program_id(0).to(tl.int64)
+    # programs of a block, if it fills any
+    width = (tl.cast(1, tl.int64) << log_m) // BLOCK
+    group = width << log_group
+    within = program & (group - 1)
+    block = within & ((tl.cast(1, tl.int64) << log_group) - 1)
+    turned = program - within + block * width + (within >> log_group)
+    n_grouped = (tl.cast(n_lanes, tl.int64) >> (log_m + log_group)) * group
+    program = tl.where(program < n_grouped, turned, program)
+    lane = program * BLOCK + tl.arange(0, BLOCK)
     mask = lane < n_lanes
     # a lane that does not exist reads what the last one reads
     lane = tl.where(mask, lane, tl.cast(n_lanes, tl.int64) - 1)
@@ -48,7 +61,9 @@ def _address(ptr, like):
     return ptr.to(tl.uint64) + tl.zeros_like(like).to(tl.uint64)
 
 
-@triton.jit(do_not_specialize=["plane_out", "plane_in", "n_lanes", "log_m", "log_order"])
+@triton.jit(
+    do_not_specialize=["plane_out", "plane_in", "n_lanes", "log_m", "log_order", "log_group"]
+)
 def forth_kernel(
     out_ptr,  # planes, plane_out words apart
     in_ptr,  # planes, plane_in words apart
@@ -58,6 +73,7 @@ def forth_kernel(
     n_lanes,
     log_m,
     log_order,  # log2 N
+    log_group,
     RL: tl.constexpr,
     INVERSE: tl.constexpr,
     COSET: tl.constexpr,
@@ -70,7 +86,7 @@ def forth_kernel(
     """Stages of the transform from natural order to bit-reversed; canonical if UNIT, else near."""
     m = tl.cast(log_m, tl.int64)
     order = tl.cast(log_order, tl.int64)
-    col, base, mask = _place(n_lanes, m, RL, BLOCK)
+    col, base, mask = _place(n_lanes, m, tl.cast(log_group, tl.int64), RL, BLOCK)
     xs = load_all(in_ptr, tl.cast(plane_in, tl.int64), base, m, mask, RL, UNIT, IN_ROWS, T)
     table = _address(table_ptr, base)
     xs = forth(xs, table, col, m, order, RL, INVERSE, COSET, UNIT, T)
@@ -83,7 +99,9 @@ def forth_kernel(
     store_all(out_ptr, tl.cast(plane_out, tl.int64), base, m, mask, xs, RL, UNIT, OUT_ROWS, T)
 
 
-@triton.jit(do_not_specialize=["plane_out", "plane_in", "n_lanes", "log_m", "log_order"])
+@triton.jit(
+    do_not_specialize=["plane_out", "plane_in", "n_lanes", "log_m", "log_order", "log_group"]
+)
 def back_kernel(
     out_ptr,  # planes, plane_out words apart
     in_ptr,  # planes, plane_in words apart
@@ -94,6 +112,7 @@ def back_kernel(
     n_lanes,
     log_m,
     log_order,  # log2 N
+    log_group,
     RL: tl.constexpr,
     INVERSE: tl.constexpr,
     COSET: tl.constexpr,
@@ -109,7 +128,7 @@ def back_kernel(
     m = tl.cast(log_m, tl.int64)
     order = tl.cast(log_order, tl.int64)
     R: tl.constexpr = 1 << RL
-    col, base, mask = _place(n_lanes, m, RL, BLOCK)
+    col, base, mask = _place(n_lanes, m, tl.cast(log_group, tl.int64), RL, BLOCK)
     xs = load_all(in_ptr, tl.cast(plane_in, tl.int64), base, m, mask, RL, UNIT, IN_ROWS, T)
     if SCALED:
         scale = entry(_address(scale_ptr, base), T)
@@ -143,7 +162,7 @@ def turn_kernel(
     """Last pass of the inverse from natural order, first pass of the transform to the coset."""
     m = tl.cast(0, tl.int64)
     order = tl.cast(log_order, tl.int64)
-    col, base, mask = _place(n_lanes, m, RL, BLOCK)
+    col, base, mask = _place(n_lanes, m, m, RL, BLOCK)
     xs = load_all(in_ptr, tl.cast(plane_in, tl.int64), base, m, mask, RL, True, False, T)
     table = _address(table_ptr, base)
     xs = forth(xs, table, col, m, order, RL, True, False, True, T)
@@ -151,7 +170,17 @@ def turn_kernel(
     store_all(out_ptr, tl.cast(plane_out, tl.int64), base, m, mask, xs, RL, True, False, T)
 
 
-@triton.jit(do_not_specialize=["plane_out", "plane_a", "plane_b", "n_lanes", "log_m", "log_order"])
+@triton.jit(
+    do_not_specialize=[
+        "plane_out",
+        "plane_a",
+        "plane_b",
+        "n_lanes",
+        "log_m",
+        "log_order",
+        "log_group",
+    ]
+)
 def product_kernel(
     out_ptr,  # planes, plane_out words apart
     a_ptr,  # planes, plane_a words apart
@@ -163,6 +192,7 @@ def product_kernel(
     n_lanes,
     log_m,
     log_order,
+    log_group,
     RL: tl.constexpr,
     UNIT: tl.constexpr,
     ROWS: tl.constexpr,  # of a and the result
@@ -175,7 +205,7 @@ def product_kernel(
     m = tl.cast(log_m, tl.int64)
     order = tl.cast(log_order, tl.int64)
     R: tl.constexpr = 1 << RL
-    col, base, mask = _place(n_lanes, m, RL, BLOCK)
+    col, base, mask = _place(n_lanes, m, tl.cast(log_group, tl.int64), RL, BLOCK)
     xs = load_all(a_ptr, tl.cast(plane_a, tl.int64), base, m, mask, RL, UNIT, ROWS, T)
     table = _address(table_ptr, base)
     xs = back(xs, table, col, m, order, RL, False, True, UNIT, T)
@@ -210,7 +240,7 @@ def combine_kernel(
     m = tl.cast(0, tl.int64)
     order = tl.cast(log_order, tl.int64)
     R: tl.constexpr = 1 << RL
-    col, base, mask = _place(n_lanes, m, RL, BLOCK)
+    col, base, mask = _place(n_lanes, m, m, RL, BLOCK)
     xs = load_all(x_ptr, tl.cast(plane_x, tl.int64), base, m, mask, RL, True, False, T)
     if not FINISHED:
         xs = forth(xs, _address(table_ptr, base), col, m, order, RL, True, True, True, T)

@@ -17,6 +17,14 @@ class NttShape:
     edge: int
     """log2 of the side of the squares of words that a bit reversal turns."""
     edge_warps: int
+    group: int = 0
+    """log2 of the blocks that are gone through together, where a pass reads many constants."""
+    group_from: int = 16
+    """log2 of the least distance for that; the constants of a pass are 448 bytes times it."""
+
+    def log_group(self, log_m: int) -> int:
+        """What the kernels take, for a pass at distance 2^log_m."""
+        return self.group if log_m >= self.group_from else 0
 
 
 # 168 registers: 2 % quicker forward at 2^27 and 2^24, 2 to 8 % slower back and at 2^20; no limit is

@@ -66,7 +66,7 @@ def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) 
     x = three if rows else two
     launch_pass(
         *(ntt_passes.product_kernel, n >> top, device),
-        *(x, x, one, table, n, n, n, n >> top, top_m, log_n),
+        *(x, x, one, table, n, n, n, n >> top, top_m, log_n, 0),
         RL=top,
         UNIT=top_m == 0,
         ROWS=rows,
