@@ -10,6 +10,7 @@ from torchzk.errors import LayoutError
 from torchzk.ops.layout import check_rows, pack_mont
 from torchzk.params.curves import Curve
 from torchzk.triton_kernels import limbs, points
+from torchzk.triton_kernels.launch import on_device
 from torchzk.triton_kernels.pair_sums import Pairs, add_pairs
 from torchzk.triton_kernels.variants import field_code_on
 
@@ -22,7 +23,8 @@ def add_affine(p: torch.Tensor, q: torch.Tensor, curve: Curve) -> torch.Tensor:
     check_rows(q, curve)
     if p.shape != q.shape or p.device != q.device:
         raise LayoutError(f"{p.shape[0]} points cannot be added to {q.shape[0]}, one by one")
-    return add_pairs(Pairs(p.contiguous(), q.contiguous(), len(p)), curve)
+    with on_device(p.device):
+        return add_pairs(Pairs(p.contiguous(), q.contiguous(), len(p)), curve)
 
 
 @triton.jit(do_not_specialize=["n"])
@@ -43,7 +45,8 @@ def neg_affine(rows: torch.Tensor, curve: Curve) -> torch.Tensor:
     out = torch.empty_like(rows)
     if n:
         code = field_code_on(rows.device, curve.field, curve.degree)
-        negate[(triton.cdiv(n, _BLOCK),)](out, rows, n, F=code, BLOCK=_BLOCK)
+        with on_device(rows.device):
+            negate[(triton.cdiv(n, _BLOCK),)](out, rows, n, F=code, BLOCK=_BLOCK)
     return out
 
 
@@ -68,5 +71,6 @@ def on_curve(rows: torch.Tensor, curve: Curve) -> torch.Tensor:
     if n:
         code = field_code_on(rows.device, curve.field, curve.degree)
         b = pack_mont(curve.b, curve.field, rows.device).t().contiguous()
-        satisfies[(triton.cdiv(n, _BLOCK),)](out, rows, b, n, F=code, BLOCK=_BLOCK)
+        with on_device(rows.device):
+            satisfies[(triton.cdiv(n, _BLOCK),)](out, rows, b, n, F=code, BLOCK=_BLOCK)
     return out
