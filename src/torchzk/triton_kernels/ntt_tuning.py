@@ -28,12 +28,13 @@ class NttShape:
 
 
 # 168 registers: 2 % quicker forward at 2^27 and 2^24, 2 to 8 % slower back and at 2^20; no limit is
-# slower everywhere; blocks of 64 or 256 lanes: within 3 %. The side of squares was measured with
-# stores across memory, where it made no difference
+# slower everywhere; blocks of 64 or 256 lanes: within 3 %. Squares of side 2^6 turned 2^27 words in
+# 2.2 ms, of 2^5 in 2.6, of 2^7 in 3.0. Groups of 2^3 blocks: 5 % quicker than none, of 2^2 and 2^6
+# less so
 _MEASURED = "runs/bench/ntt.jsonl: one H200, Triton 3.6"
 
 SHAPES: dict[int, NttShape] = {
-    90: NttShape(Shape(128, 4, _MEASURED), 128, 6, 8),
+    90: NttShape(Shape(128, 4, _MEASURED), 128, 6, 8, group=3),
 }
 """By architecture, as in sm_90."""
 
