@@ -18,6 +18,7 @@ from triton_kernels.lanes import INTERPRETED, RUNS_KERNELS
 
 _RUN = ["test_field_kernels.py", "test_fp2_kernels.py", "test_inverse_kernels.py"]
 _RUN += ["test_variants.py", "test_ntt_kernels.py", "test_quotient_kernels.py"]
+_RUN += ["test_curve_kernels.py", "test_msm_kernels.py"]
 _HOST = ["test_ptx.py", "test_ptx_shoup.py", "test_compile.py"]
 
 collect_ignore: list[str] = []
@@ -26,9 +27,10 @@ if importlib.util.find_spec("triton") is None:
     collect_ignore += _RUN + _HOST
 else:
     if INTERPRETED:
-        from triton_kernels import ntt_interpreter, ptx_interpreter
+        from triton_kernels import memory_interpreter, ntt_interpreter, ptx_interpreter
 
         ptx_interpreter.install()
+        memory_interpreter.install()
         ntt_interpreter.install()
         collect_ignore += _HOST
     if not RUNS_KERNELS:

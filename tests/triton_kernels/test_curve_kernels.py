@@ -5,30 +5,19 @@ from __future__ import annotations
 import random
 
 import pytest
+import torch
 
-pytest.importorskip("triton", reason="kernels need Triton")
-
-import torch  # noqa: E402
-
-from curve_samples import OUTSIDE_G1, multiples  # noqa: E402
-from torchzk import ops  # noqa: E402
-from torchzk.errors import LayoutError  # noqa: E402
-from torchzk.ops.layout import pack, points_to_rows, rows_to_points, unpack  # noqa: E402
-from torchzk.params import integers  # noqa: E402
-from torchzk.params.curves import CURVES, G1, G2, Curve, Point  # noqa: E402
-from torchzk.params.fields import FP  # noqa: E402
-from torchzk.triton_kernels import curve as kernels  # noqa: E402
-from torchzk.triton_kernels import pair_sums  # noqa: E402
-from torchzk.triton_kernels.code import field_code  # noqa: E402
-from torchzk.triton_kernels.pair_sums import MINUS, add_pairs, named, neighbours  # noqa: E402
-from triton_kernels.lanes import INTERPRETED, RUNS_KERNELS  # noqa: E402
-
-if not RUNS_KERNELS:
-    pytest.skip("test_lanes runs these in the interpreter", allow_module_level=True)
-if INTERPRETED:
-    from triton_kernels import memory_interpreter
-
-    memory_interpreter.install()
+from curve_samples import OUTSIDE_G1, multiples
+from torchzk import ops
+from torchzk.errors import LayoutError
+from torchzk.ops.layout import pack, points_to_rows, rows_to_points, unpack
+from torchzk.params import integers
+from torchzk.params.curves import CURVES, G1, G2, Curve, Point
+from torchzk.params.fields import FP
+from torchzk.triton_kernels import curve as kernels
+from torchzk.triton_kernels import pair_sums
+from torchzk.triton_kernels.code import field_code
+from torchzk.triton_kernels.pair_sums import MINUS, add_pairs, named, neighbours
 
 pytestmark = pytest.mark.usefixtures("asm")
 both = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())

@@ -9,39 +9,29 @@ from __future__ import annotations
 import random
 
 import pytest
+import torch
 
-pytest.importorskip("triton", reason="kernels need Triton")
-
-import torch  # noqa: E402
-
-from curve_samples import OUTSIDE_G1, R, multiples, scalars  # noqa: E402
-from torchzk import ops  # noqa: E402
-from torchzk.errors import LayoutError  # noqa: E402
-from torchzk.ops.layout import pack, points_to_rows  # noqa: E402
-from torchzk.params import integers  # noqa: E402
-from torchzk.params.curves import CURVES, G1, Curve, Point  # noqa: E402
-from torchzk.params.fields import FR  # noqa: E402
-from torchzk.triton_kernels import fixed_base as fixed_base_module  # noqa: E402
-from torchzk.triton_kernels import msm as kernels  # noqa: E402
-from torchzk.triton_kernels import msm_buckets  # noqa: E402
-from torchzk.triton_kernels.fixed_base import fixed_base  # noqa: E402
-from torchzk.triton_kernels.msm_digits import (  # noqa: E402  # noqa: E402
+from curve_samples import OUTSIDE_G1, R, multiples, scalars
+from torchzk import ops
+from torchzk.errors import LayoutError
+from torchzk.ops.layout import pack, points_to_rows
+from torchzk.params import integers
+from torchzk.params.curves import CURVES, G1, Curve, Point
+from torchzk.params.fields import FR
+from torchzk.triton_kernels import fixed_base as fixed_base_module
+from torchzk.triton_kernels import msm as kernels
+from torchzk.triton_kernels import msm_buckets
+from torchzk.triton_kernels.fixed_base import fixed_base
+from torchzk.triton_kernels.msm_digits import (
     NO_KEY,
     Windows,
     offset_planes,
     scalar_bits,
-    window_keys,  # noqa: E402
+    window_keys,
 )
-from torchzk.triton_kernels.msm_fold import fold  # noqa: E402
-from torchzk.triton_kernels.pair_sums import MINUS, Pairs  # noqa: E402
-from triton_kernels.lanes import INTERPRETED, RUNS_KERNELS  # noqa: E402
-
-if not RUNS_KERNELS:
-    pytest.skip("test_lanes runs these in the interpreter", allow_module_level=True)
-if INTERPRETED:
-    from triton_kernels import memory_interpreter
-
-    memory_interpreter.install()
+from torchzk.triton_kernels.msm_fold import fold
+from torchzk.triton_kernels.pair_sums import MINUS, Pairs
+from triton_kernels.lanes import INTERPRETED
 
 pytestmark = pytest.mark.usefixtures("asm")
 both = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
