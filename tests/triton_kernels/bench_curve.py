@@ -1,4 +1,4 @@
-"""Checks and times the curve kernels on one CUDA device: `python tests/triton_kernels/bench_curve.py OUT [part ...]`.
+"""Checks and times the curve kernels on one CUDA device: `python bench_curve.py OUT [part ...]`.
 
 Point i = hi * LO + lo is (a 2^lo + b 2^hi) G, so an MSM is one multiple of G that the sums of the
 scalars by lo and by hi give.
