@@ -6,6 +6,7 @@ scalars by lo and by hi give.
 
 from __future__ import annotations
 
+import importlib
 import json
 import random
 import statistics
@@ -24,9 +25,11 @@ from torchzk.params import integers
 from torchzk.params.curves import CURVES, G1, Curve, Point
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import curve as curve_kernels
-from torchzk.triton_kernels import msm as msm_kernels
 from torchzk.triton_kernels.fixed_base import fixed_base
 from torchzk.triton_kernels.pair_sums import add_pairs, named
+
+# the package's name for the module is that of its function
+msm_kernels = importlib.import_module("torchzk.triton_kernels.msm")
 
 SPPARK = {
     ("msm", "g1", 20): 20.5,

@@ -6,6 +6,7 @@ on how pairs are added is tested with the reference's additions at full length.
 
 from __future__ import annotations
 
+import importlib
 import random
 
 import pytest
@@ -18,8 +19,6 @@ from torchzk.ops.layout import pack, points_to_rows
 from torchzk.params import integers
 from torchzk.params.curves import CURVES, G1, Curve, Point
 from torchzk.params.fields import FR
-from torchzk.triton_kernels import fixed_base as fixed_base_module
-from torchzk.triton_kernels import msm as kernels
 from torchzk.triton_kernels import msm_buckets
 from torchzk.triton_kernels.fixed_base import fixed_base
 from torchzk.triton_kernels.msm_digits import (
@@ -32,6 +31,10 @@ from torchzk.triton_kernels.msm_digits import (
 from torchzk.triton_kernels.msm_fold import fold
 from torchzk.triton_kernels.pair_sums import MINUS, Pairs
 from triton_kernels.lanes import INTERPRETED
+
+# the package's names for the modules are those of their functions
+kernels = importlib.import_module("torchzk.triton_kernels.msm")
+fixed_base_module = importlib.import_module("torchzk.triton_kernels.fixed_base")
 
 pytestmark = pytest.mark.usefixtures("asm")
 both = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())

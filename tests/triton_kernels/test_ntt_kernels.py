@@ -11,11 +11,11 @@ import random
 import pytest
 import torch
 
+from torchzk import triton_kernels as kernels
 from torchzk.errors import LayoutError
 from torchzk.ops.layout import pack, unpack
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
-from torchzk.triton_kernels import ntt as kernels
 from torchzk.triton_kernels import ntt_tuning, variants
 from torchzk.triton_kernels.ntt_tuning import NttShape
 from torchzk.triton_kernels.tuning import DEFAULT_ARCH, Shape

@@ -13,7 +13,8 @@ from torchzk.ops.layout import pack
 from torchzk.ops.quotient import quotient as reference
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
-from torchzk.triton_kernels import field, ntt, variants
+from torchzk.triton_kernels import field, variants
+from torchzk.triton_kernels.ntt import coset_scale, intt
 from torchzk.triton_kernels.quotient import quotient
 from triton_kernels.lanes import INTERPRETED
 from triton_kernels.samples import sample
@@ -59,7 +60,7 @@ if not INTERPRETED:
         domain, p, z = Domain(log_n), FR.modulus, 0x1234567 << 200
 
         def value(x: torch.Tensor) -> int:
-            terms = ntt.coset_scale(x, z)
+            terms = coset_scale(x, z)
             words = (int((terms[i].long() & 0xFFFFFFFF).sum()) << 32 * i for i in range(8))
             return FR.from_mont(sum(words))
 
@@ -72,6 +73,6 @@ if not INTERPRETED:
         c = field.mont_mul(a, b, FR)
         h = quotient(a, b, c, domain)
         assert not h[:, -1].any()
-        at_a, at_b, at_c = (value(ntt.intt(x, domain)) for x in (a, b, c))
+        at_a, at_b, at_c = (value(intt(x, domain)) for x in (a, b, c))
         assert value(h) * (pow(z, domain.size, p) - 1) % p == (at_a * at_b - at_c) % p
         assert torch.equal(quotient(a, b, c, domain), h)

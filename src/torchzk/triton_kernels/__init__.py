@@ -1,4 +1,61 @@
-"""The reference operations of `torchzk.ops` as Triton kernels: same names, same bits, fast.
+"""The reference operations of `torchzk.ops` as Triton kernels: the backend `triton`.
 
-Importing this package needs Triton; a device is asked for when an operation is called.
+Same names, same bits, fast. Importing this package needs Triton; a device is asked for when an
+operation is called.
 """
+
+from torchzk.triton_kernels.curve import add_affine, neg_affine, on_curve
+from torchzk.triton_kernels.field import (
+    add,
+    batch_inverse,
+    from_mont,
+    mont_mul,
+    mont_sqr,
+    neg,
+    scale,
+    sub,
+    to_mont,
+)
+from torchzk.triton_kernels.fixed_base import fixed_base
+from torchzk.triton_kernels.fp2 import (
+    fp2_add,
+    fp2_batch_inverse,
+    fp2_mul,
+    fp2_neg,
+    fp2_sqr,
+    fp2_sub,
+)
+from torchzk.triton_kernels.msm import batch_add, bit_sums, msm
+from torchzk.triton_kernels.ntt import coset_scale, intt, intt_dit, ntt, ntt_dif
+from torchzk.triton_kernels.quotient import quotient
+
+__all__ = [
+    "add",
+    "add_affine",
+    "batch_add",
+    "batch_inverse",
+    "bit_sums",
+    "coset_scale",
+    "fixed_base",
+    "fp2_add",
+    "fp2_batch_inverse",
+    "fp2_mul",
+    "fp2_neg",
+    "fp2_sqr",
+    "fp2_sub",
+    "from_mont",
+    "intt",
+    "intt_dit",
+    "mont_mul",
+    "mont_sqr",
+    "msm",
+    "neg",
+    "neg_affine",
+    "ntt",
+    "ntt_dif",
+    "on_curve",
+    "quotient",
+    "scale",
+    "sub",
+    "to_mont",
+]
