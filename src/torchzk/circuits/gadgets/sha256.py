@@ -63,7 +63,7 @@ def hash_numbers(cs: ConstraintSystem, numbers: Sequence[Variable]) -> Variable:
     """The 254-bit hash of numbers, as a node of TreeD has of its children."""
     bits: list[Boolean] = []
     for v in numbers:
-        bits += reverse_in_bytes([*to_bits(cs, v), False])
+        bits += number_bits(to_bits(cs, v))
     return pack_bits(cs, reverse_in_bytes(sha256(cs, bits))[:CAPACITY])
 
 
@@ -82,6 +82,11 @@ def hash_numbers_wires(backend: Backend, numbers: torch.Tensor) -> torch.Tensor:
 def reverse_in_bytes(bits: Sequence[Boolean]) -> list[Boolean]:
     """Each group of eight reversed: little-endian bits to big-endian ones and back."""
     return [bit for i in range(0, len(bits), 8) for bit in bits[i : i + 8][::-1]]
+
+
+def number_bits(bits: Sequence[Boolean]) -> list[Boolean]:
+    """The 255 bits of a number to the 256 of its bytes, each most significant bit first."""
+    return reverse_in_bytes([*bits, False])
 
 
 def _padding(n: int) -> list[bool]:
@@ -116,8 +121,7 @@ def _numbers_pattern(k: int) -> tuple[Boolean, ...]:
     """k numbers of 255 variable bits and a constant one."""
     bits: list[Boolean] = []
     for i in range(k):
-        number = (Bit(_NUMBER_BITS * i + j) for j in range(_NUMBER_BITS - 1))
-        bits += reverse_in_bytes([*number, False])
+        bits += number_bits([Bit(_NUMBER_BITS * i + j) for j in range(_NUMBER_BITS - 1)])
     return tuple(bits)
 
 
