@@ -1,6 +1,8 @@
-"""Names and numbers of the registered PoSt proofs."""
+"""Names and numbers of the registered proofs."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
@@ -8,10 +10,15 @@ from torchzk.circuits.json_input import Node
 from torchzk.circuits.post_shapes import post_shape
 from torchzk.circuits.registered import (
     REGISTERED_POSTS,
+    REGISTERED_SEALS,
+    REGISTERED_UPDATES,
     ApiVersion,
     PostKind,
     default_post,
+    default_seal,
     read_post,
+    read_seal,
+    read_update,
 )
 from torchzk.circuits.sectors import SECTOR_SHAPES
 from torchzk.errors import InputError
@@ -67,6 +74,53 @@ def test_name_and_number_mean_the_same() -> None:
 def test_refused(value: object, kind: PostKind, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_post(Node(value, "job"), kind, 2048)
+
+
+def test_seals_in_the_order_of_the_enum() -> None:
+    assert [s.number for s in REGISTERED_SEALS] == list(range(20))
+    for i, (name, size) in enumerate(SIZES.items()):
+        family = [REGISTERED_SEALS[i + k] for k in (0, 5, 10, 15)]
+        assert [(s.name, s.api.value) for s in family] == [
+            (f"StackedDrg{name}V1", "1.0.0"),
+            (f"StackedDrg{name}V1_1", "1.1.0"),
+            (f"StackedDrg{name}V1_1_Feat_SyntheticPoRep", "1.2.0"),
+            (f"StackedDrg{name}V1_2_Feat_NonInteractivePoRep", "1.2.0"),
+        ]
+        assert {s.sector_size for s in family} == {size}
+        assert [s.synthetic for s in family] == [False, False, True, False]
+        assert [s.interactive for s in family] == [True, True, True, False]
+        update = REGISTERED_UPDATES[i]
+        assert (update.number, update.name) == (i, f"StackedDrg{name}V1")
+        assert update.sector_size == size
+        assert default_seal(size) is family[1]
+    assert default_seal(4096) is None
+
+
+def test_seal_and_update_by_name_and_number() -> None:
+    for value in (8, "StackedDrg32GiBV1_1"):
+        assert read_seal(Node(value, "job"), 32 << 30) is REGISTERED_SEALS[8]
+    for value in (3, "StackedDrg32GiBV1"):
+        assert read_update(Node(value, "job"), 32 << 30) is REGISTERED_UPDATES[3]
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "message"),
+    [
+        (read_seal, "StackedDrg2KiBV1_2", "seal proof; did you mean StackedDrg2KiBV1"),
+        (read_seal, "StackedDrgWindow2KiBV1", "is no registered seal proof"),
+        (read_seal, 20, r"must be in 0\.\.19"),
+        (read_seal, True, "must be an integer, is true"),
+        (read_seal, 8, "is of 34359738368 byte sectors, the circuit is PoRep of 2048"),
+        (read_update, "StackedDrg2KiBV1_1", "update proof; did you mean StackedDrg2KiBV1"),
+        (read_update, 5, r"must be in 0\.\.4"),
+        (read_update, 1, "is of 8388608 byte sectors, the circuit is update of 2048"),
+    ],
+)
+def test_refused_seals_and_updates(
+    read: Callable[[Node, int], object], value: object, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        read(Node(value, "job"), 2048)
 
 
 @pytest.mark.parametrize(
