@@ -172,11 +172,12 @@ def test_batch_addition(device: torch.device, curve: Curve, n: int) -> None:
     known = [p for _, p in multiples(curve, n, seed=n + 3)]
     rows = points_to_rows(known, curve, device)
     assert kernels.batch_add(rows, None, curve) == total(curve, [1] * n, known)
-    bits = [i % 3 != 1 for i in range(n)]
-    chosen = torch.tensor(bits, dtype=torch.bool, device=device)
-    want = total(curve, [int(b) for b in bits], known)
-    assert kernels.batch_add(rows, chosen, curve) == want
-    assert kernels.batch_add(rows, chosen.nonzero().squeeze(1), curve) == want
+    bits = torch.tensor([i % 3 != 1 for i in range(n)], dtype=torch.bool, device=device)
+    # one index comes again, and its point meets itself
+    again = torch.tensor([0, *range(0, n, 2)] if n else [], dtype=torch.int64, device=device)
+    for chosen in (bits, again):
+        want = ops.batch_add(rows, chosen, curve)
+        assert kernels.batch_add(rows, chosen, curve) == want
 
 
 def test_batch_addition_of_what_is_not_there(device: torch.device) -> None:

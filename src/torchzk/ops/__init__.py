@@ -1,5 +1,6 @@
 """Every operation in plain PyTorch, on any device: the reference, and the backend `torch`."""
 
+from torchzk.ops.batch_add import batch_add
 from torchzk.ops.curve import add_affine, neg_affine, on_curve
 from torchzk.ops.field import (
     add,
@@ -20,13 +21,14 @@ from torchzk.ops.ntt import coset_scale, intt, intt_dit, naive_ntt, ntt, ntt_dif
 from torchzk.ops.poseidon import poseidon, poseidon_wires
 from torchzk.ops.quotient import quotient
 from torchzk.ops.sha256 import sha256
-from torchzk.ops.spmv import spmv, spmv_transposed
+from torchzk.ops.spmv import spmv, spmv_copies, spmv_transposed
 from torchzk.ops.xyzz import affine_to_xyzz, xyzz_add, xyzz_add_affine, xyzz_to_affine
 
 __all__ = [
     "add",
     "add_affine",
     "affine_to_xyzz",
+    "batch_add",
     "batch_inverse",
     "bit_sums",
     "coset_scale",
@@ -56,6 +58,7 @@ __all__ = [
     "scale",
     "sha256",
     "spmv",
+    "spmv_copies",
     "spmv_transposed",
     "sub",
     "to_mont",

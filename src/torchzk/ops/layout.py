@@ -45,6 +45,30 @@ def check_rows(points: torch.Tensor, curve: Curve) -> None:
         )
 
 
+def check_msm(scalars: torch.Tensor, points: torch.Tensor, curve: Curve) -> int:
+    """Raise `LayoutError` unless `scalars` are limbs `[L, n]` for `n` points; return n."""
+    check_limbs(scalars, curve.scalars)
+    check_rows(points, curve)
+    if scalars.ndim != 2 or scalars.shape[1] != points.shape[0]:
+        raise LayoutError(f"scalars {list(scalars.shape)} do not match {points.shape[0]} points")
+    if scalars.device != points.device:
+        raise LayoutError(f"scalars on {scalars.device}, points on {points.device}")
+    return points.shape[0]
+
+
+def check_chosen(chosen: torch.Tensor, points: torch.Tensor) -> None:
+    """Raise `LayoutError` unless `chosen` is bool `[n]` or int64 `[m]`, indices of `n` points."""
+    n = points.shape[0]
+    if chosen.device != points.device:
+        raise LayoutError(f"{_of(chosen)} chooses among points on {points.device}")
+    if chosen.dtype == torch.bool and chosen.shape == (n,):
+        return
+    if chosen.dtype != torch.int64 or chosen.ndim != 1:
+        raise LayoutError(f"{_of(chosen)} chooses none of {n} points: bool [{n}] or int64 [m] does")
+    if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < n:
+        raise LayoutError(f"an index is outside the {n} points")
+
+
 def _of(x: torch.Tensor) -> str:
     return f"{x.dtype} {list(x.shape)} on {x.device}"
 

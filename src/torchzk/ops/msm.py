@@ -9,7 +9,7 @@ from torchzk.ops import wide_points
 from torchzk.ops.buckets import PointPool, bit_sums_of_labels, sum_by_label
 from torchzk.ops.chunks import point_chunk_size, ranges
 from torchzk.ops.digits import signed_digits, signed_windows, unsigned_digits
-from torchzk.ops.layout import check_limbs, check_rows, rows_to_points
+from torchzk.ops.layout import check_msm, rows_to_points
 from torchzk.params import integers
 from torchzk.params.curves import Curve, Point
 from torchzk.params.fields import LIMB_BITS
@@ -41,7 +41,7 @@ def msm(
     Source:
         Pippenger's buckets over signed digits; bucket sums by pairs, see `torchzk.ops.buckets`.
     """
-    n = _check(scalars, points, curve)
+    n = check_msm(scalars, points, curve)
     bits = _window_bits(n, curve)
     sums: dict[int, Point] = {}
     size = _piece(signed_windows(scalars.shape[0], bits), curve, limit_bytes)
@@ -81,7 +81,7 @@ def bit_sums(
     Raises:
         LayoutError: As for `msm`, or a scalar has more than `n_bits` bits.
     """
-    n = _check(scalars, points, curve)
+    n = check_msm(scalars, points, curve)
     if _any_bit_above(scalars, n_bits):
         raise LayoutError(f"scalars of bit sums are below 2^{n_bits}")
     n_windows = -(-n_bits // _BIT_SUM_WINDOW)
@@ -92,16 +92,6 @@ def bit_sums(
         index = torch.arange(digits.shape[1], device=points.device).expand_as(digits)
         _accumulate(sums, digits, index, base, _BIT_SUM_WINDOW, curve)
     return [sums.get(k) for k in range(n_bits)]
-
-
-def _check(scalars: torch.Tensor, points: torch.Tensor, curve: Curve) -> int:
-    check_limbs(scalars, curve.scalars)
-    check_rows(points, curve)
-    if scalars.ndim != 2 or scalars.shape[1] != points.shape[0]:
-        raise LayoutError(f"scalars {list(scalars.shape)} do not match {points.shape[0]} points")
-    if scalars.device != points.device:
-        raise LayoutError(f"scalars on {scalars.device}, points on {points.device}")
-    return points.shape[0]
 
 
 def _any_bit_above(scalars: torch.Tensor, n_bits: int) -> bool:
