@@ -10,7 +10,7 @@ from typing import Literal, Protocol, cast
 import torch
 
 from torchzk import ops
-from torchzk.ops.csr import Csr
+from torchzk.ops.csr import Copies, Csr
 from torchzk.params.curves import Curve, Point
 from torchzk.params.domains import Domain
 from torchzk.params.fields import PrimeField
@@ -51,6 +51,14 @@ class Backend(Protocol):
     def fixed_base(self, scalars: torch.Tensor, base: Point, curve: Curve) -> torch.Tensor: ...
     def spmv(self, matrix: Csr, z: torch.Tensor) -> torch.Tensor: ...
     def spmv_transposed(self, matrix: Csr, y: torch.Tensor) -> torch.Tensor: ...
+    def spmv_copies(
+        self,
+        matrix: Csr,
+        copies: Copies,
+        inputs: torch.Tensor,
+        aux: torch.Tensor,
+        out: torch.Tensor,
+    ) -> None: ...
     def poseidon(self, inputs: torch.Tensor, instance: Poseidon) -> torch.Tensor: ...
     def poseidon_wires(self, inputs: torch.Tensor, instance: Poseidon) -> torch.Tensor: ...
     def sha256(self, messages: torch.Tensor) -> torch.Tensor: ...

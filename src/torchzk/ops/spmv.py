@@ -7,7 +7,7 @@ import torch
 from torchzk.errors import LayoutError
 from torchzk.ops import wide, wide_fr
 from torchzk.ops.chunks import chunk_size
-from torchzk.ops.csr import Csr
+from torchzk.ops.csr import Copies, Csr
 from torchzk.ops.layout import check_limbs, pack_mont
 from torchzk.params.fields import FR
 
@@ -15,6 +15,8 @@ from torchzk.params.fields import FR
 _PIECES = 8
 # and at most as many terms, so that the words of a row's sum stay below 2^40
 _MAX_TERMS = 1 << 16
+# variables that are gathered for a batch of copies
+_MAX_VARIABLES = 1 << 22
 
 
 def spmv(matrix: Csr, z: torch.Tensor) -> torch.Tensor:
@@ -57,6 +59,50 @@ def spmv(matrix: Csr, z: torch.Tensor) -> torch.Tensor:
 def spmv_transposed(matrix: Csr, y: torch.Tensor) -> torch.Tensor:
     """The product of the transposed matrix and `y` `[8, m]` or `[8, m, k]`; see `spmv`."""
     return spmv(_transpose(matrix), y)
+
+
+def spmv_copies(
+    matrix: Csr, copies: Copies, inputs: torch.Tensor, aux: torch.Tensor, out: torch.Tensor
+) -> None:
+    """The product of a block's matrix and the variables of each of its copies, into `out`.
+
+    Args:
+        matrix: `[m, v]` with coefficients in Montgomery form.
+        copies: Where the variables of a copy lie, and which copies to compute.
+        inputs: Limb tensor `[8, n_inputs]`, of all copies.
+        aux: Limb tensor `[8, n_aux]`, of all copies, in the same form.
+        out: int32 `[8, copies * m]`, all rows of one copy before those of the next. It may be a
+            slice of longer planes, and is written in place.
+
+    Raises:
+        LayoutError: The lengths do not belong together, or a plane of `out` is not contiguous.
+    """
+    copies.check(matrix, inputs, aux, out)
+    step = max(1, _MAX_VARIABLES // max(1, matrix.n_cols, matrix.n_rows))
+    for first in range(copies.first, copies.last, step):
+        last = min(first + step, copies.last)
+        product = spmv(matrix, _variables(copies, inputs, aux, first, last))
+        start, stop = ((k - copies.first) * matrix.n_rows for k in (first, last))
+        out[:, start:stop] = product.transpose(1, 2).flatten(1)
+
+
+def _variables(
+    copies: Copies, inputs: torch.Tensor, aux: torch.Tensor, first: int, last: int
+) -> torch.Tensor:
+    """The variable vectors of copies `first` to `last`: `[8, v, copies]`."""
+    k = last - first
+    parts = []
+    shapes = (
+        (inputs, copies.n_shared_inputs, copies.n_inputs, None),
+        (aux, copies.n_shared_aux, copies.n_aux, copies.imports[first:last].t()),
+    )
+    for x, n_shared, n, imports in shapes:
+        own = x[:, n_shared + first * n : n_shared + last * n].reshape(FR.n_limbs, k, n)
+        parts.append(x[:, :n_shared, None].expand(-1, -1, k))
+        if imports is not None:
+            parts.append(x[:, imports])
+        parts.append(own.transpose(1, 2))
+    return torch.cat(parts, dim=1)
 
 
 def _transpose(matrix: Csr) -> Csr:
