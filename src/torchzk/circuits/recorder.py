@@ -37,7 +37,10 @@ def linear(*terms: tuple[Variable, int]) -> dict[Variable, int]:
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """Some rows of one matrix: terms a row, then variable and coefficient id of each term."""
+    """Some rows of one matrix: terms a row, then variable and coefficient id of each term.
+
+    int32, since a block has tens of millions of terms.
+    """
 
     lengths: Array
     variables: Array
@@ -56,7 +59,7 @@ class _Matrix:
     def gather(self) -> _Terms:
         """All rows so far in one piece, which is kept."""
         if self.lengths or len(self.pieces) != 1:
-            self.append(_Terms(*(np.zeros(0, dtype=np.int64) for _ in range(3))))
+            self.append(_Terms(*(np.zeros(0, dtype=np.int32) for _ in range(3))))
             columns = (
                 np.concatenate([getattr(p, name) for p in self.pieces])
                 for name in ("lengths", "variables", "coefficients")
@@ -68,7 +71,7 @@ class _Matrix:
         """Add rows after those recorded so far."""
         if self.lengths:
             loose = (self.lengths, self.variables, self.coefficients)
-            self.pieces.append(_Terms(*(np.array(x, dtype=np.int64) for x in loose)))
+            self.pieces.append(_Terms(*(np.array(x, dtype=np.int32) for x in loose)))
             self.lengths, self.variables, self.coefficients = [], [], []
         self.pieces.append(terms)
 
@@ -87,10 +90,14 @@ class Template:
 class ConstraintSystem:
     """Takes down one block (`groth16.r1cs.Block`) in the order of the calls."""
 
-    def __init__(self, shared_inputs: int = 1, shared_aux: int = 0) -> None:
-        """Start after a prologue's variables, ONE included, which the block may use."""
+    def __init__(self, shared_inputs: int = 1, shared_aux: int = 0, imports: int = 0) -> None:
+        """Start after a prologue's variables, ONE included, and the block's imports.
+
+        The block may use them all; its imports are the aux from `shared_aux` on.
+        """
         self.n_inputs = self._shared_inputs = shared_inputs
-        self.n_aux = self._shared_aux = shared_aux
+        self._shared_aux, self._imports = shared_aux, imports
+        self.n_aux = shared_aux + imports
         self.n_constraints = 0
         self._matrices = (_Matrix(), _Matrix(), _Matrix())
         self._ids: dict[int, int] = {}
@@ -137,12 +144,12 @@ class ConstraintSystem:
         if len(set(given)) != template.n_formal or len(given) != template.n_formal:
             raise ValueError(f"{template.n_formal} distinct variables needed, got {list(given)}")
         first = self.n_aux
-        own = np.arange(first, first + template.n_aux)
+        own = np.arange(first, first + template.n_aux, dtype=np.int32)
         # ONE is -1, so everything is one place further on
-        variables = np.concatenate(([ONE], np.array(given, dtype=np.int64), own))
+        variables = np.concatenate(([ONE], given, own), dtype=np.int32)
         if template not in self._spliced:
             ids = [self._ids.setdefault(value, len(self._ids)) for value in template.table]
-            self._spliced[template] = np.array(ids, dtype=np.int64)
+            self._spliced[template] = np.array(ids, dtype=np.int32)
         ids_here = self._spliced[template]
         for matrix, rows in zip(self._matrices, template.matrices, strict=True):
             terms = (variables[rows.variables + 1], ids_here[rows.coefficients])
@@ -153,7 +160,7 @@ class ConstraintSystem:
 
     def template(self, n_formal: int) -> Template:
         """The recording as a template whose first `n_formal` aux are the variables it is given."""
-        if self.n_inputs != 1 or self._shared_aux or self.n_aux < n_formal:
+        if self.n_inputs != 1 or self._shared_aux or self._imports or self.n_aux < n_formal:
             raise ValueError("a template has no inputs and shares nothing but ONE")
         return Template(
             n_formal=n_formal,
@@ -169,7 +176,8 @@ class ConstraintSystem:
             n_shared_inputs=self._shared_inputs,
             n_inputs=self.n_inputs - self._shared_inputs,
             n_shared_aux=self._shared_aux,
-            n_aux=self.n_aux - self._shared_aux,
+            n_imports=self._imports,
+            n_aux=self.n_aux - self._shared_aux - self._imports,
             n_constraints=self.n_constraints,
             a=a,
             b=b,
@@ -181,11 +189,13 @@ class ConstraintSystem:
         """Columns of the block's variable vector, ascending within each row."""
         v = terms.variables
         cols = np.where(v < 0, ~v, v + self.n_inputs)
-        rows = np.repeat(np.arange(self.n_constraints), terms.lengths)
+        first = np.arange(self.n_constraints) * (self.n_inputs + self.n_aux)
+        places = np.repeat(first, terms.lengths)
+        places += cols
         # a stable sort is quick on what is nearly sorted
-        order = np.argsort(rows * (self.n_inputs + self.n_aux) + cols, kind="stable")
+        order = np.argsort(places, kind="stable")
         return SparseRows(
-            starts=np.concatenate(([0], np.cumsum(terms.lengths))),
-            cols=cols[order].astype(np.int32),
-            coefficients=terms.coefficients[order].astype(np.int32),
+            starts=np.concatenate(([0], np.cumsum(terms.lengths, dtype=np.int64))),
+            cols=cols[order],
+            coefficients=terms.coefficients[order],
         )
