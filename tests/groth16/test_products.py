@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from plain_r1cs import plain_products
-from replicated_r1cs import flat, replicated, values
+from replicated_r1cs import CIRCUITS, replicated, values
 from torchzk.backends import Backend
 from torchzk.groth16 import products as module
 from torchzk.groth16.products import products, unsatisfied_row
@@ -19,20 +19,14 @@ def _assignment(inputs: list[int], aux: list[int], device: torch.device) -> Assi
     return Assignment(pack_mont(inputs, FR, device), pack_mont(aux, FR, device))
 
 
-@pytest.mark.parametrize("rows_at_once", [1, 7, 1 << 22])
 @pytest.mark.parametrize("copies", [0, 1, 5])
-def test_products(
-    copies: int,
-    rows_at_once: int,
-    backend: Backend,
-    device: torch.device,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "_ROWS_AT_ONCE", rows_at_once)
-    inputs, aux = values(1, copies)
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_products(name: str, copies: int, backend: Backend, device: torch.device) -> None:
+    system, flat, satisfying = CIRCUITS[name]
+    inputs, aux = satisfying(1, copies)
     # not a satisfied system: every product counts
     aux[0] += 1
-    r1cs = replicated(copies)
+    r1cs = system(copies)
     got = products(backend, r1cs, _assignment(inputs, aux, device))
     expected = plain_products(flat(copies).block, inputs + aux)
     zeros = [0] * (r1cs.domain.size - r1cs.n_rows)
@@ -41,8 +35,12 @@ def test_products(
         assert unpack_mont(x, FR) == rows + last + zeros
 
 
-def test_a_satisfied_system_has_no_unsatisfied_row(backend: Backend, device: torch.device) -> None:
-    abc = products(backend, replicated(), _assignment(*values(2), device))
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_a_satisfied_system_has_no_unsatisfied_row(
+    name: str, backend: Backend, device: torch.device
+) -> None:
+    system, _, satisfying = CIRCUITS[name]
+    abc = products(backend, system(), _assignment(*satisfying(2), device))
     assert unsatisfied_row(backend, *abc) is None
 
 

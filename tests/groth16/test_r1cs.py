@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from replicated_r1cs import flat, replicated
+from replicated_r1cs import CIRCUITS, flat, replicated, replicated_imports
 from torchzk.errors import LayoutError
 from torchzk.groth16.density import density
 from torchzk.groth16.r1cs import Assignment, R1cs
@@ -24,14 +24,57 @@ def test_sizes(copies: int) -> None:
 
 
 @pytest.mark.parametrize("copies", [0, 1, 5])
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_density_is_that_of_the_flat_system(name: str, copies: int) -> None:
+    system, flattened, _ = CIRCUITS[name]
+    got, expected = density(system(copies)), density(flattened(copies))
+    for field in ("a_aux", "b_inputs", "b_aux"):
+        assert np.array_equal(getattr(got, field), getattr(expected, field)), field
+
+
+@pytest.mark.parametrize("copies", [0, 1, 5])
 def test_density_of_a_replicated_system(copies: int) -> None:
-    got, expected = density(replicated(copies)), density(flat(copies))
-    for name in ("a_aux", "b_inputs", "b_aux"):
-        assert np.array_equal(getattr(got, name), getattr(expected, name)), name
+    got = density(replicated(copies))
     # x and y, then u, v, w of each copy
     assert got.a_aux.tolist() == [True, False] + [True, True, False] * copies
     assert got.b_inputs.tolist() == [True, False] + [False] * copies
     assert got.b_aux.tolist() == [True, copies > 0] + [True, False, False] * copies
+
+
+@pytest.mark.parametrize("copies", [0, 1, 3, 5])
+def test_an_imported_variable_is_dense_if_any_copy_imports_it(copies: int) -> None:
+    dense = density(replicated_imports(copies))
+    # the squares of each copy, all of which stand in A and in B
+    imported = [set(), {0, 1}, {0, 1, 2}, {0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3}][copies]
+    assert dense.b_aux[:4].tolist() == [j in imported for j in range(4)]
+    # the sum of the squares has them all in A; then their roots, the sum, and u of each copy
+    assert dense.a_aux.tolist() == [True] * 8 + [copies > 0] + [True] * copies
+    assert dense.b_aux[4:].tolist() == [True] * 4 + [False] * (1 + copies)
+
+
+def test_imports_that_do_not_fit_are_refused() -> None:
+    r1cs = replicated_imports()
+    imports = r1cs.imports
+
+    def with_first(pair: tuple[int, int]) -> R1cs:
+        changed = imports.copy()
+        changed[0] = pair
+        return R1cs(r1cs.prologue, r1cs.block, r1cs.copies, changed)
+
+    assert np.array_equal(with_first((0, 1)).imports, imports)
+    for pair in ((0, 9), (-1, 0)):
+        with pytest.raises(LayoutError, match="below the prologue's 9 aux"):
+            with_first(pair)
+    with pytest.raises(LayoutError, match="imports one variable twice"):
+        with_first((3, 3))
+    with pytest.raises(LayoutError, match="both shared and imported"):
+        with_first((0, 8))
+    with pytest.raises(LayoutError, match=r"imports \(5, 2\) expected, got \(5, 0\)"):
+        R1cs(r1cs.prologue, r1cs.block, r1cs.copies)
+
+
+def test_a_system_without_imports_has_an_empty_table() -> None:
+    assert replicated(3).imports.shape == (3, 0)
 
 
 def test_a_block_must_share_what_its_prologue_has() -> None:

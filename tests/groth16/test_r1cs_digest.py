@@ -8,7 +8,8 @@ import struct
 import pytest
 
 from plain_r1cs import row_terms
-from replicated_r1cs import flat, replicated
+from replicated_r1cs import CIRCUITS, replicated
+from torchzk.groth16 import r1cs_digest as module
 from torchzk.groth16.r1cs import R1cs
 from torchzk.groth16.r1cs_digest import digest, run_digests
 
@@ -34,22 +35,30 @@ def _input_row(index: int) -> bytes:
 
 
 @pytest.mark.parametrize("copies", [0, 1, 5])
-def test_digest_is_that_of_the_plain_encoding(copies: int) -> None:
+@pytest.mark.parametrize("rows_at_once", [1, 4, 1 << 20])
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_digest_is_that_of_the_plain_encoding(
+    name: str, rows_at_once: int, copies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_ROWS", rows_at_once)
+    system, flat, _ = CIRCUITS[name]
     rows = _encode(flat(copies))
-    appended = [_input_row(i) for i in range(2 + copies)]
-    for r1cs in (flat(copies), replicated(copies)):
+    appended = [_input_row(i) for i in range(flat(copies).n_inputs)]
+    for r1cs in (flat(copies), system(copies)):
         got = digest(r1cs)
         assert got.synthesised == hashlib.sha256(b"".join(rows)).hexdigest()
         assert got.with_input_rows == hashlib.sha256(b"".join(rows + appended)).hexdigest()
 
 
 @pytest.mark.parametrize("run", [1, 4, 5, 17, 100])
-def test_run_digests(run: int) -> None:
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_run_digests(name: str, run: int) -> None:
+    system, flat, _ = CIRCUITS[name]
     rows = _encode(flat())
     expected = [
         hashlib.sha256(b"".join(rows[i : i + run])).hexdigest() for i in range(0, len(rows), run)
     ]
-    assert list(run_digests(replicated(), run)) == expected
+    assert list(run_digests(system(), run)) == expected
 
 
 def test_progress_rises_to_one() -> None:

@@ -8,14 +8,15 @@ import pytest
 import torch
 
 from plain_r1cs import row_terms
-from replicated_r1cs import flat, replicated, values
+from replicated_r1cs import CIRCUITS, flat, replicated, values
 from torchzk.backends import Backend
 from torchzk.errors import ConfigError, UnsatisfiedError
+from torchzk.groth16 import columns as columns_module
 from torchzk.groth16.columns import transposed_products
 from torchzk.groth16.keys import QUERIES, check_lengths
 from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.prover import Randomisers, prove
-from torchzk.groth16.r1cs import Assignment
+from torchzk.groth16.r1cs import Assignment, R1cs
 from torchzk.groth16.setup import lagrange_at, make_key, make_verifying_key
 from torchzk.groth16.toxic_waste import DEV, ToxicWaste
 from torchzk.groth16.verifier import verify
@@ -29,9 +30,9 @@ from torchzk.timeline import Timeline
 R = FR.modulus
 
 
-def rows_of(index: int) -> list[dict[int, int]]:
-    """The rows of A, B or C over all variables, the appended input rows included."""
-    r1cs = flat()
+def rows_of(index: int, r1cs: R1cs | None = None) -> list[dict[int, int]]:
+    """The rows of A, B or C of a flat system, the appended input rows included."""
+    r1cs = r1cs or flat()
     block = r1cs.block
     appended = [{i: 1} if index == 0 else {} for i in range(r1cs.n_inputs)]
     return row_terms(block, block.matrices[index]) + appended
@@ -68,13 +69,25 @@ def test_a_tau_of_the_domain_is_refused(backend: Backend, device: torch.device) 
         lagrange_at(backend, domain, pow(domain.omega, 5, R), device)
 
 
-def test_transposed_products_are_sums_over_rows(backend: Backend, device: torch.device) -> None:
-    r1cs = replicated()
+@pytest.mark.parametrize("rows_at_once", [1, 7, 1 << 24])
+@pytest.mark.parametrize("copies", [0, 1, 5])
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_transposed_products_are_sums_over_rows(
+    name: str,
+    copies: int,
+    rows_at_once: int,
+    backend: Backend,
+    device: torch.device,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(columns_module, "_ROWS_AT_ONCE", rows_at_once)
+    system, flattened, _ = CIRCUITS[name]
+    r1cs = system(copies)
     y = [random.Random(1).randrange(R) for _ in range(r1cs.domain.size)]
     got = transposed_products(backend, r1cs, pack_mont(y, FR, device))
     for index, columns in enumerate(got):
         expected = [0] * (r1cs.n_inputs + r1cs.n_aux)
-        for weight, row in zip(y, rows_of(index), strict=False):
+        for weight, row in zip(y, rows_of(index, flattened(copies)), strict=False):
             for variable, k in row.items():
                 expected[variable] = (expected[variable] + weight * k) % R
         assert unpack_mont(columns, FR) == expected

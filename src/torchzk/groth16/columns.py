@@ -5,13 +5,21 @@ With y the Lagrange basis at tau they are u_i(tau), v_i(tau), w_i(tau) of spec/g
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import torch
 
 from torchzk.backends import Backend
 from torchzk.errors import LayoutError
 from torchzk.groth16.products import block_matrices
-from torchzk.groth16.r1cs import R1cs
+from torchzk.groth16.r1cs import Block, R1cs
+from torchzk.ops.chunks import ranges
+from torchzk.ops.csr import Csr
 from torchzk.params.fields import FR
+
+# rows of one batch of copies, to bound what is gathered at once
+_ROWS_AT_ONCE = 1 << 24
 
 
 def transposed_products(
@@ -38,29 +46,68 @@ def transposed_products(
 
 def _columns(backend: Backend, r1cs: R1cs, index: int, y: torch.Tensor) -> torch.Tensor:
     head, body = r1cs.prologue, r1cs.block
-    device = y.device
+    out = y.new_zeros(8, r1cs.n_inputs + r1cs.n_aux)
+    inputs, aux = out[:, : r1cs.n_inputs], out[:, r1cs.n_inputs :]
+    n = head.input_columns
     y_head = y[:, : head.n_constraints].contiguous()
-    y_body = y[:, head.n_constraints : r1cs.n_constraints]
-    y_body = y_body.view(8, r1cs.copies, body.n_constraints).transpose(1, 2).contiguous()
-    by_head = backend.spmv_transposed(block_matrices(head, device)[index], y_head)
-    by_body = backend.spmv_transposed(block_matrices(body, device)[index], y_body)
-    n, n_shared = head.input_columns, body.n_shared_aux
-    inputs, aux = by_body[:, : body.input_columns], by_body[:, body.input_columns :]
-    return torch.cat(
-        (
-            _merge(backend, by_head[:, :n], inputs[:, :n], inputs[:, n:]),
-            _merge(backend, by_head[:, n:], aux[:, :n_shared], aux[:, n_shared:]),
-        ),
-        dim=1,
+    by_head = backend.spmv_transposed(block_matrices(head, y.device)[index], y_head)
+    inputs[:, :n], aux[:, : head.n_aux] = by_head[:, :n], by_head[:, n:]
+    matrix, shared = _narrow(body, index, y.device)
+    sizes = (n, body.n_inputs, shared.shape[0], body.n_imports, body.n_aux)
+    imports = torch.from_numpy(r1cs.imports).to(y.device)
+    step = max(1, _ROWS_AT_ONCE // max(1, body.n_constraints))
+    for copies in ranges(r1cs.copies, step):
+        k = copies.stop - copies.start
+        first = head.n_constraints + copies.start * body.n_constraints
+        rows = y[:, first : first + k * body.n_constraints]
+        rows = rows.view(8, k, body.n_constraints).transpose(1, 2).contiguous()
+        by_body = backend.spmv_transposed(matrix, rows).split(sizes, dim=1)
+        _grow(backend, inputs, torch.arange(n, device=y.device), _sum_copies(backend, by_body[0]))
+        _grow(backend, aux, shared, _sum_copies(backend, by_body[2]))
+        _grow_repeated(backend, aux, imports[copies].t().flatten(), by_body[3].flatten(1))
+        for whole, start, part in ((inputs, n, by_body[1]), (aux, head.n_aux, by_body[4])):
+            own = slice(start + copies.start * part.shape[1], start + copies.stop * part.shape[1])
+            whole[:, own] = part.transpose(1, 2).flatten(1)
+    return out
+
+
+def _narrow(block: Block, index: int, device: torch.device) -> tuple[Csr, torch.Tensor]:
+    """A matrix of a block without the shared aux that it does not touch, and those it does.
+
+    A prologue may have millions of variables, of which each copy would have a sum of its own.
+    """
+    matrix = block_matrices(block, device)[index]
+    first, last = block.input_columns, block.import_columns.start
+    cols = block.matrices[index].cols
+    touched = np.unique(cols[(cols >= first) & (cols < last)])
+    place = np.arange(block.n_columns)
+    place[touched] = first + np.arange(touched.shape[0])
+    place[last:] -= block.n_shared_aux - touched.shape[0]
+    narrow = replace(
+        matrix,
+        cols=torch.from_numpy(place).to(device)[matrix.cols],
+        n_cols=block.n_columns - block.n_shared_aux + touched.shape[0],
     )
+    return narrow, torch.from_numpy(touched - first).to(torch.int64).to(device)
 
 
-def _merge(
-    backend: Backend, head: torch.Tensor, shared: torch.Tensor, own: torch.Tensor
-) -> torch.Tensor:
-    """Shared variables, of which every block has a part, then each copy's own, in global order."""
-    first = backend.add(head.contiguous(), _sum_copies(backend, shared), FR)
-    return torch.cat((first, own.transpose(1, 2).flatten(1)), dim=1)
+def _grow(backend: Backend, total: torch.Tensor, places: torch.Tensor, x: torch.Tensor) -> None:
+    """total[:, places] += x, places distinct."""
+    total[:, places] = backend.add(total[:, places], x.contiguous(), FR)
+
+
+def _grow_repeated(
+    backend: Backend, total: torch.Tensor, places: torch.Tensor, x: torch.Tensor
+) -> None:
+    """total[:, places] += x, where a place may occur more than once."""
+    while places.numel():
+        ordered, order = places.sort(stable=True)
+        # the first of each run of equal places now, the others in the next round
+        first = torch.ones_like(ordered, dtype=torch.bool)
+        first[1:] = ordered[1:] != ordered[:-1]
+        now, later = order[first], order[~first]
+        _grow(backend, total, places[now], x[:, now])
+        places, x = places[later], x[:, later]
 
 
 def _sum_copies(backend: Backend, x: torch.Tensor) -> torch.Tensor:

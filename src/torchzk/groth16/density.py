@@ -22,7 +22,7 @@ class Density:
 
 
 def block_density(block: Block) -> Density:
-    """Density over a block's own variable vector: inputs `[shared + own]`, aux `[shared + own]`."""
+    """Density over a block's own variable vector: inputs and aux as they stand there."""
     n = block.input_columns
     a, b = (_touched(rows, block.n_columns) for rows in (block.a, block.b))
     return Density(a_aux=a[n:], b_inputs=b[:n], b_aux=b[n:])
@@ -31,10 +31,11 @@ def block_density(block: Block) -> Density:
 def density(r1cs: R1cs) -> Density:
     """Density over all variables in global order: `[n_aux]`, `[n_inputs]`, `[n_aux]`."""
     head, body = block_density(r1cs.prologue), block_density(r1cs.block)
+    no_imports = np.zeros((r1cs.copies, 0), dtype=np.int64)
     return Density(
-        a_aux=_expand(head.a_aux, body.a_aux, r1cs.copies),
-        b_inputs=_expand(head.b_inputs, body.b_inputs, r1cs.copies),
-        b_aux=_expand(head.b_aux, body.b_aux, r1cs.copies),
+        a_aux=_expand(head.a_aux, body.a_aux, r1cs.imports),
+        b_inputs=_expand(head.b_inputs, body.b_inputs, no_imports),
+        b_aux=_expand(head.b_aux, body.b_aux, r1cs.imports),
     )
 
 
@@ -44,8 +45,11 @@ def _touched(rows: SparseRows, n_columns: int) -> Array:
     return out
 
 
-def _expand(head: Array, body: Array, copies: int) -> Array:
+def _expand(head: Array, body: Array, imports: Array) -> Array:
     """The prologue's variables, touched by it or by any copy, then each copy's own."""
+    copies, n_imports = imports.shape
     n_shared = head.shape[0]
-    shared = head | body[:n_shared] if copies else head
-    return np.concatenate((shared, np.tile(body[n_shared:], copies)))
+    shared, imported, own = np.split(body, (n_shared, n_shared + n_imports))
+    by_any = head | shared if copies else head.copy()
+    by_any[imports[:, imported]] = True
+    return np.concatenate((by_any, np.tile(own, copies)))

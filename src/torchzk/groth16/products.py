@@ -9,12 +9,10 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.groth16.r1cs import Array, Assignment, Block, R1cs, SparseRows
-from torchzk.ops.csr import Csr
+from torchzk.ops.csr import Copies, Csr
 from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR
 
-# rows of one batch of copies, to bound what is gathered at once
-_ROWS_AT_ONCE = 1 << 22
 _CHECKED_AT_ONCE = 1 << 20
 
 
@@ -37,25 +35,35 @@ def products(
     """
     assignment.check(r1cs)
     device = assignment.aux.device
-    n_head, n_body = r1cs.prologue.n_constraints, r1cs.block.n_constraints
     outs = [torch.zeros(8, r1cs.domain.size, dtype=torch.int32, device=device) for _ in range(3)]
-    head, body = block_matrices(r1cs.prologue, device), block_matrices(r1cs.block, device)
-    shared = _shared(r1cs, assignment)
-    z = torch.cat(shared, dim=1).unsqueeze(2)
-    if n_head:
-        for out, matrix in zip(outs, head, strict=True):
-            out[:, :n_head] = backend.spmv(matrix, z).squeeze(2)
-    step = max(1, _ROWS_AT_ONCE // max(1, n_body))
-    for first in range(0, r1cs.copies, step):
-        last = min(first + step, r1cs.copies)
-        z = _variables(r1cs, assignment, shared, first, last)
-        rows = slice(n_head + first * n_body, n_head + last * n_body)
-        for out, matrix in zip(outs, body, strict=True):
-            by_row = out[:, rows].view(8, last - first, n_body)
-            by_row.copy_(backend.spmv(matrix, z).transpose(1, 2))
+    start = 0
+    for block, copies in _parts(r1cs, device):
+        rows = slice(start, start + (copies.last - copies.first) * block.n_constraints)
+        for out, matrix in zip(outs, block_matrices(block, device), strict=True):
+            backend.spmv_copies(matrix, copies, assignment.inputs, assignment.aux, out[:, rows])
+        start = rows.stop
     outs[0][:, r1cs.n_constraints : r1cs.n_rows] = assignment.inputs
     a, b, c = outs
     return a, b, c
+
+
+def _parts(r1cs: R1cs, device: torch.device) -> list[tuple[Block, Copies]]:
+    """The prologue, a copy of nothing else, and the copies of the block."""
+    no_imports = np.zeros((1, 0), dtype=np.int64)
+    parts = ((r1cs.prologue, no_imports), (r1cs.block, r1cs.imports))
+    return [(block, _copies(block, imports, device)) for block, imports in parts]
+
+
+def _copies(block: Block, imports: Array, device: torch.device) -> Copies:
+    return Copies(
+        n_shared_inputs=block.n_shared_inputs,
+        n_inputs=block.n_inputs,
+        n_shared_aux=block.n_shared_aux,
+        n_aux=block.n_aux,
+        imports=torch.from_numpy(imports).to(device),
+        first=0,
+        last=imports.shape[0],
+    )
 
 
 def unsatisfied_row(
@@ -69,31 +77,6 @@ def unsatisfied_row(
         if wrong.any():
             return start + int(wrong.nonzero()[0])
     return None
-
-
-def _shared(r1cs: R1cs, assignment: Assignment) -> tuple[torch.Tensor, torch.Tensor]:
-    """Inputs and aux of ONE and the prologue."""
-    n_inputs, n_aux = r1cs.prologue.input_columns, r1cs.prologue.n_aux
-    return assignment.inputs[:, :n_inputs], assignment.aux[:, :n_aux]
-
-
-def _variables(
-    r1cs: R1cs,
-    assignment: Assignment,
-    shared: tuple[torch.Tensor, torch.Tensor],
-    first: int,
-    last: int,
-) -> torch.Tensor:
-    """The variable vectors of copies `first` to `last`: `[8, v, copies]`."""
-    copies = last - first
-    parts = []
-    sizes = (r1cs.block.n_inputs, r1cs.block.n_aux)
-    values = (assignment.inputs, assignment.aux)
-    for head, n, x in zip(shared, sizes, values, strict=True):
-        start = head.shape[1]
-        own = x[:, start + first * n : start + last * n].view(8, copies, n)
-        parts += [head.unsqueeze(2).expand(-1, -1, copies), own.transpose(1, 2)]
-    return torch.cat(parts, dim=1)
 
 
 @lru_cache(maxsize=8)

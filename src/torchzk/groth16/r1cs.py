@@ -4,6 +4,8 @@ A constraint is <A,z> * <B,z> = <C,z>. A large circuit repeats one subcircuit, s
 are ever stored and `copies` says how often the second one occurs. Variables and rows of the
 whole system are numbered as sequential synthesis numbers them: the constant ONE, the prologue's,
 copy 0's, copy 1's, ...; inputs and aux apart. Source: spec/groth16.md section 1.
+
+What every copy reads of the prologue is shared; what each copy reads at another place is imported.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -30,7 +33,10 @@ class SparseRows:
     starts: Array
     """int64 `[m + 1]`"""
     cols: Array
-    """int32 `[nnz]`: index into the block's variable vector, ascending within a row."""
+    """int32 `[nnz]`: index into the block's variable vector, ascending within a row.
+
+    Imports of a copy need not lie in the prologue in that order.
+    """
     coefficients: Array
     """int32 `[nnz]`: index into the block's table."""
 
@@ -41,15 +47,17 @@ class SparseRows:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Constraints over shared variables and variables of the block's own.
+    """Constraints over shared variables, imported ones, and variables of the block's own.
 
-    The variable vector is shared inputs (ONE first), own inputs, shared aux, own aux. What is
-    shared belongs to the prologue, and is the same for every copy.
+    The variable vector is shared inputs (ONE first), own inputs, shared aux, imported aux, own
+    aux. What is shared or imported belongs to the prologue; what is shared is the same for every
+    copy.
     """
 
     n_shared_inputs: int
     n_inputs: int
     n_shared_aux: int
+    n_imports: int
     n_aux: int
     n_constraints: int
     a: SparseRows
@@ -66,7 +74,13 @@ class Block:
     @property
     def n_columns(self) -> int:
         """v: length of the variable vector."""
-        return self.input_columns + self.n_shared_aux + self.n_aux
+        return self.input_columns + self.n_shared_aux + self.n_imports + self.n_aux
+
+    @property
+    def import_columns(self) -> slice:
+        """Columns of imported aux."""
+        first = self.input_columns + self.n_shared_aux
+        return slice(first, first + self.n_imports)
 
     @property
     def matrices(self) -> tuple[SparseRows, SparseRows, SparseRows]:
@@ -75,19 +89,52 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class R1cs:
-    """`prologue`, then `copies` times `block`. Compared and hashed by identity."""
+    """`prologue`, then `copies` times `block`. Compared and hashed by identity.
+
+    Raises:
+        LayoutError: The parts do not fit together.
+    """
 
     prologue: Block
     block: Block
     copies: int
+    imported: Array | None = None
+    """int64 `[copies, n_imports]`: aux of the prologue; None for a block without imports."""
 
     def __post_init__(self) -> None:
         head, body = self.prologue, self.block
         shared = (body.n_shared_inputs, body.n_shared_aux)
-        if (head.n_shared_inputs, head.n_shared_aux) != (1, 0):
+        if (head.n_shared_inputs, head.n_shared_aux, head.n_imports) != (1, 0, 0):
             raise LayoutError("a prologue shares ONE and nothing else")
         if shared != (head.input_columns, head.n_aux):
             raise LayoutError(f"the block shares {shared} variables, the prologue has others")
+        expected = (self.copies, body.n_imports)
+        if self.imports.shape != expected:
+            raise LayoutError(f"imports {expected} expected, got {self.imports.shape}")
+        if self.imports.size:
+            self._check_imports()
+
+    def _check_imports(self) -> None:
+        """A variable that a copy had under two names could stand in a row twice."""
+        if self.imports.min() < 0 or self.imports.max() >= self.prologue.n_aux:
+            raise LayoutError(f"imports must be below the prologue's {self.prologue.n_aux} aux")
+        ascending = np.sort(self.imports, axis=1)
+        if (ascending[:, 1:] == ascending[:, :-1]).any():
+            raise LayoutError("a copy imports one variable twice")
+        both = np.zeros(self.prologue.n_aux, dtype=np.bool_)
+        both[self.imports] = True
+        first, last = self.block.input_columns, self.block.import_columns.start
+        for rows in self.block.matrices:
+            shared = rows.cols[(rows.cols >= first) & (rows.cols < last)]
+            if both[shared - first].any():
+                raise LayoutError("a variable is both shared and imported")
+
+    @cached_property
+    def imports(self) -> Array:
+        """int64 `[copies, n_imports]`: the prologue's aux that each copy imports."""
+        if self.imported is None:
+            return np.zeros((self.copies, 0), dtype=np.int64)
+        return self.imported
 
     @property
     def n_inputs(self) -> int:
