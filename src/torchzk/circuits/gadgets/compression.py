@@ -23,6 +23,9 @@ from torchzk.params.sha256 import K
 W = TypeVar("W")
 BLOCK_BITS = 512
 STATE_BITS = 256
+N_STEPS = 822
+"""Words of a run on values: 5 for each of 48 words of the schedule, 7 for each of 64 rounds and
+2 sums for all rounds but the first, and 8 sums at the end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,15 @@ class Compression:
     flipped: torch.Tensor
     """int64 `[n_aux]`: 1 where the variable is the negation of that bit."""
 
+    def new_state(self, given: Sequence[Variable], first: Variable) -> list[Word]:
+        """`output` over the variables given, and those allocated from `first` on."""
+        variables = [*given, *range(first, first + self.template.n_aux)]
+        out: list[Boolean] = [
+            bit if isinstance(bit, bool) else Bit(variables[bit.variable], bit.negated)
+            for bit in self.output
+        ]
+        return [out[i : i + WORD_BITS] for i in range(0, STATE_BITS, WORD_BITS)]
+
 
 def compress(
     cs: ConstraintSystem, block: Sequence[Boolean], state: Sequence[Word]
@@ -53,6 +65,18 @@ def compress(
     Returns:
         The new state, and the recording, whose values `Compression` and `compress_wires` give.
     """
+    recorded, given = recognise(block, state)
+    first = cs.splice(recorded.template, given)
+    return recorded.new_state(given, first), recorded
+
+
+def recognise(
+    block: Sequence[Boolean], state: Sequence[Word]
+) -> tuple[Compression, list[Variable]]:
+    """The recording for the constants among `block` and `state`, and the variables it is over.
+
+    Bits that are the same variable count as one: `given` is distinct.
+    """
     bits = [*block, *(bit for word in state for bit in word)]
     given: dict[Variable, int] = {}
     pattern = tuple(
@@ -61,14 +85,7 @@ def compress(
         else Bit(given.setdefault(bit.variable, len(given)), bit.negated)
         for bit in bits
     )
-    recorded = _recorded(pattern)
-    first = cs.splice(recorded.template, list(given))
-    variables = [*given, *range(first, first + recorded.template.n_aux)]
-    out: list[Boolean] = [
-        bit if isinstance(bit, bool) else Bit(variables[bit.variable], bit.negated)
-        for bit in recorded.output
-    ]
-    return [out[i : i + WORD_BITS] for i in range(0, STATE_BITS, WORD_BITS)], recorded
+    return _recorded(pattern), list(given)
 
 
 def compress_wires(
@@ -84,15 +101,31 @@ def compress_wires(
     Returns:
         The allocated bits in order, bool `[n_aux, *batch]`, and the new state, int64 `[8, *batch]`.
     """
-    run = _Values()
-    out = _program(run, block.unbind(0), state.unbind(0))
+    run, out = compression_steps(block, state)
     column = (-1, *[1] * (block.ndim - 1))
     step, bit, flipped = (
         x.to(block.device) for x in (recorded.step, recorded.bit, recorded.flipped)
     )
-    words = torch.stack(run.words).index_select(0, step)
-    bits = (words >> bit.view(column) & 1) ^ flipped.view(column)
-    return bits.bool(), torch.stack(out)
+    bits = (run.index_select(0, step) >> bit.view(column) & 1) ^ flipped.view(column)
+    return bits.bool(), out
+
+
+def compression_steps(
+    block: torch.Tensor, state: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The words that a compression computes, for a batch.
+
+    Args:
+        block: Words, int64 `[16, *batch]`.
+        state: Words, int64 `[8, *batch]`.
+
+    Returns:
+        The result of every step, int64 `[N_STEPS, *batch]`, sums in full; and the new state,
+        int64 `[8, *batch]`.
+    """
+    run = _Values()
+    out = _program(run, block.unbind(0), state.unbind(0))
+    return torch.stack(run.words), torch.stack(out)
 
 
 @lru_cache(maxsize=64)

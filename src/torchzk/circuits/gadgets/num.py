@@ -5,6 +5,8 @@ A number is a variable; allocating one costs no constraint. Source: spec/gadgets
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 
 from torchzk.backends import Backend
@@ -71,5 +73,10 @@ def bits_of(values: torch.Tensor, n: int) -> torch.Tensor:
 
 def bit_wires(bits: torch.Tensor) -> torch.Tensor:
     """Bool `[n, *batch]` to the values of allocated bits, int32 `[8, n, *batch]`."""
-    one = pack_mont([1], FR, bits.device).view(8, *[1] * bits.ndim)
-    return torch.where(bits, one, 0)
+    return torch.where(bits, one(bits.device).view(8, *[1] * bits.ndim), 0)
+
+
+@lru_cache(maxsize=8)
+def one(device: torch.device) -> torch.Tensor:
+    """ONE in Montgomery form, int32 `[8, 1]`."""
+    return pack_mont([1], FR, device)

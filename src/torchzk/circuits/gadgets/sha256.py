@@ -17,6 +17,7 @@ from torchzk.circuits.gadgets.compression import (
     Compression,
     compress,
     compress_wires,
+    recognise,
 )
 from torchzk.circuits.gadgets.multipack import CAPACITY, pack_bits, pack_bits_wires
 from torchzk.circuits.gadgets.num import bit_wires, to_bits, to_bits_wires
@@ -30,7 +31,10 @@ _NUMBER_BITS = 256
 
 def sha256(cs: ConstraintSystem, message: Sequence[Boolean]) -> list[Boolean]:
     """The digest of whole bytes, each most significant bit first; the digest's bits likewise."""
-    return _hash(cs, message)[0]
+    state = [constant(word) for word in IV]
+    for block in _blocks(message):
+        state, _ = compress(cs, block, state)
+    return [bit for word in state for bit in word[::-1]]
 
 
 def sha256_wires(
@@ -45,18 +49,31 @@ def sha256_wires(
     Returns:
         The allocated bits in order, bool `[n, *batch]`, and the digest, bool `[256, *batch]`.
     """
-    padding = torch.tensor(_padding(len(pattern)), device=message.device)
+    end = torch.tensor(padding(len(pattern)), device=message.device)
     batch = message.shape[1:]
-    padding = padding.view(-1, *[1] * len(batch)).expand(-1, *batch)
-    blocks = torch.cat((message, padding)).view(-1, 16, WORD_BITS, *batch).to(torch.int64)
+    end = end.view(-1, *[1] * len(batch)).expand(-1, *batch)
+    blocks = torch.cat((message, end)).view(-1, 16, WORD_BITS, *batch).to(torch.int64)
     words = _words(blocks.movedim(2, 0))
     state = torch.tensor(IV, device=message.device).view(8, *[1] * len(batch)).expand(8, *batch)
     wires = []
-    for recorded, block in zip(_chain(pattern), words, strict=True):
+    for recorded, block in zip(chain(pattern), words, strict=True):
         new, state = compress_wires(recorded, block, state)
         wires.append(new)
     digest = torch.stack([state >> WORD_BITS - 1 - i & 1 for i in range(WORD_BITS)], dim=1)
     return torch.cat(wires), digest.flatten(0, 1).bool()
+
+
+@lru_cache(maxsize=32)
+def chain(pattern: tuple[Boolean, ...]) -> tuple[Compression, ...]:
+    """The compressions that the hash of a message of this pattern is made of."""
+    used = 1 + max((bit.variable for bit in pattern if isinstance(bit, Bit)), default=-1)
+    state, found = [constant(word) for word in IV], []
+    for block in _blocks(pattern):
+        recorded, given = recognise(block, state)
+        state = recorded.new_state(given, used)
+        used += recorded.template.n_aux
+        found.append(recorded)
+    return tuple(found)
 
 
 def hash_numbers(cs: ConstraintSystem, numbers: Sequence[Variable]) -> Variable:
@@ -73,7 +90,7 @@ def hash_numbers_wires(backend: Backend, numbers: torch.Tensor) -> torch.Tensor:
     k, batch = bits.shape[0], bits.shape[2:]
     padded = torch.cat((bits, torch.zeros_like(bits[:, :1])), dim=1)
     message = padded.reshape(-1, 8, *batch).flip(1).flatten(0, 1)
-    hashed, digest = sha256_wires(_numbers_pattern(k), message)
+    hashed, digest = sha256_wires(numbers_pattern(k), message)
     number = digest.view(-1, 8, *batch).flip(1).flatten(0, 1)[:CAPACITY]
     wires = bit_wires(torch.cat((bits.flatten(0, 1), hashed)))
     return torch.cat((wires, pack_bits_wires(backend, number).unsqueeze(1)), dim=1)
@@ -89,35 +106,21 @@ def number_bits(bits: Sequence[Boolean]) -> list[Boolean]:
     return reverse_in_bytes([*bits, False])
 
 
-def _padding(n: int) -> list[bool]:
+def _blocks(message: Sequence[Boolean]) -> list[list[Boolean]]:
+    """The padded message in blocks of 512 bits."""
+    bits = [*message, *padding(len(message))]
+    return [bits[i : i + BLOCK_BITS] for i in range(0, len(bits), BLOCK_BITS)]
+
+
+def padding(n: int) -> list[bool]:
     """A one, zeros to the end of a block, and at its very end the length n in bits."""
     zeros = -(n + 1 + _LENGTH_BITS) % BLOCK_BITS
     length = [bool(n >> i & 1) for i in reversed(range(_LENGTH_BITS))]
     return [True, *[False] * zeros, *length]
 
 
-def _hash(
-    cs: ConstraintSystem, message: Sequence[Boolean]
-) -> tuple[list[Boolean], list[Compression]]:
-    bits = [*message, *_padding(len(message))]
-    state = [constant(word) for word in IV]
-    chain = []
-    for start in range(0, len(bits), BLOCK_BITS):
-        state, recorded = compress(cs, bits[start : start + BLOCK_BITS], state)
-        chain.append(recorded)
-    return [bit for word in state for bit in word[::-1]], chain
-
-
 @lru_cache(maxsize=16)
-def _chain(pattern: tuple[Boolean, ...]) -> list[Compression]:
-    """The compressions that the hash of a message of this pattern is made of."""
-    cs = ConstraintSystem()
-    cs.alloc_many(1 + max((bit.variable for bit in pattern if isinstance(bit, Bit)), default=-1))
-    return _hash(cs, pattern)[1]
-
-
-@lru_cache(maxsize=16)
-def _numbers_pattern(k: int) -> tuple[Boolean, ...]:
+def numbers_pattern(k: int) -> tuple[Boolean, ...]:
     """k numbers of 255 variable bits and a constant one."""
     bits: list[Boolean] = []
     for i in range(k):
