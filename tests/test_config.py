@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -45,14 +45,15 @@ def test_the_list_of_keys_is_frozen() -> None:
 
 
 def test_backends_are_those_of_the_backend_module() -> None:
-    assert get_type_hints(Config)["backend"] == backends.BackendName
+    names = get_args(get_type_hints(Config)["backend"])
+    assert names == ("auto", *get_args(backends.BackendName))
 
 
 def test_a_full_config(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         "circuit:\n  kind: winning\n  sector_size: 32 GiB\nkeys: sub/some.params\n"
-        "input: job.json\nkey_cache: /var/keys\ndevice: cuda:1\nbackend: torch\n"
+        "input: job.json\nkey_cache: /var/keys\ndevice: cuda:1\nbackend: triton\n"
         "runs: ../runs\n",
     )
     config = load_config(path)
@@ -61,13 +62,13 @@ def test_a_full_config(tmp_path: Path) -> None:
     assert config.keys == tmp_path / "sub/some.params"
     assert config.input == tmp_path / "job.json"
     assert config.key_cache == Path("/var/keys")
-    assert config.device == "cuda:1"
+    assert (config.device, config.backend) == ("cuda:1", "triton")
     assert config.runs == tmp_path / "../runs"
 
 
 def test_defaults(tmp_path: Path) -> None:
     config = load_config(write(tmp_path, GOOD))
-    assert (config.keys, config.device, config.backend) == ("dev", "auto", "torch")
+    assert (config.keys, config.device, config.backend) == ("dev", "auto", "auto")
     assert config.input is None
     assert config.runs == Path("runs")
     assert config.key_cache == Path.home() / ".cache/torchzk/keys"
@@ -95,7 +96,10 @@ def test_defaults(tmp_path: Path) -> None:
         (("keys: dev", "keys: dev\nkeys: dev"), r"3: keys: given twice"),
         (("keys: dev", "keys: dev\ndevice: gpu"), r"some\.yaml: device: must be auto, cpu, cuda"),
         (("keys: dev", "keys: dev\ndevice: cuda:01"), r"device: must be"),
-        (("keys: dev", "keys: dev\nbackend: triton"), r"backend: must be torch, got 'triton'"),
+        (
+            ("keys: dev", "keys: dev\nbackend: cuda"),
+            r"3: backend: must be auto or torch or triton,",
+        ),
         (("keys: dev", "keys: dev\n? [1]\n: 2"), r"\?: unknown key"),
         (("{kind: window, sector_size: 2KiB}", "window"), r"circuit: must be a mapping"),
     ],

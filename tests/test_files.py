@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from child_environment import child_environment
 from torchzk.errors import ConfigError, ResourceError
 from torchzk.files import atomic_write
 
@@ -95,7 +96,7 @@ def test_a_killed_process_leaves_no_whole_file(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={"PYTHONPATH": str(Path(__file__).parents[1] / "src")},
+        env=child_environment(),
     )
     with process:
         assert process.stdout is not None

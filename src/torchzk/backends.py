@@ -1,22 +1,26 @@
 """The operations a prover needs, and the modules that provide them.
 
-A backend is a module. There is no registry, no priority and no fallback.
+A backend is a module. There is no registry and no fallback: who names a backend gets it or an
+error, and who leaves the choice to `auto` is told what it took and why.
 """
 
 from __future__ import annotations
 
+import subprocess
+from dataclasses import dataclass
 from typing import Literal, Protocol, cast
 
 import torch
 
 from torchzk import ops
+from torchzk.errors import ConfigError
 from torchzk.ops.csr import Copies, Csr
 from torchzk.params.curves import Curve, Point
 from torchzk.params.domains import Domain
 from torchzk.params.fields import PrimeField
 from torchzk.params.poseidon import Poseidon
 
-BackendName = Literal["torch"]
+BackendName = Literal["torch", "triton"]
 
 
 class Backend(Protocol):
@@ -44,10 +48,21 @@ class Backend(Protocol):
     ) -> torch.Tensor: ...
     def add_affine(self, p: torch.Tensor, q: torch.Tensor, curve: Curve) -> torch.Tensor: ...
     def on_curve(self, points: torch.Tensor, curve: Curve) -> torch.Tensor: ...
-    def msm(self, scalars: torch.Tensor, points: torch.Tensor, curve: Curve) -> Point: ...
+    def msm(
+        self, scalars: torch.Tensor, points: torch.Tensor, curve: Curve, *, limit_bytes: int = ...
+    ) -> Point: ...
     def bit_sums(
-        self, scalars: torch.Tensor, points: torch.Tensor, curve: Curve, n_bits: int
+        self,
+        scalars: torch.Tensor,
+        points: torch.Tensor,
+        curve: Curve,
+        n_bits: int,
+        *,
+        limit_bytes: int = ...,
     ) -> list[Point]: ...
+    def batch_add(
+        self, points: torch.Tensor, chosen: torch.Tensor | None, curve: Curve
+    ) -> Point: ...
     def fixed_base(self, scalars: torch.Tensor, base: Point, curve: Curve) -> torch.Tensor: ...
     def spmv(self, matrix: Csr, z: torch.Tensor) -> torch.Tensor: ...
     def spmv_transposed(self, matrix: Csr, y: torch.Tensor) -> torch.Tensor: ...
@@ -64,8 +79,102 @@ class Backend(Protocol):
     def sha256(self, messages: torch.Tensor) -> torch.Tensor: ...
 
 
+@dataclass(frozen=True)
+class BackendChoice:
+    """The backend of a run."""
+
+    name: BackendName
+    why: str = ""
+    """What decided, where the choice was left to `auto`."""
+    advice: str = ""
+    """What would let a faster backend run here, if one could."""
+
+    def __str__(self) -> str:
+        return f"{self.name} (auto: {self.why})" if self.why else self.name
+
+
+@dataclass(frozen=True)
+class KernelVariant:
+    """Which of its variants the kernels of a backend run in on a device."""
+
+    name: Literal["ptx", "plain"]
+    triton: str
+    """Triton's version."""
+    summary: str
+    """Both, the device, and what was found wrong there if anything was."""
+
+
+def choose_backend(wanted: BackendName | Literal["auto"], device: torch.device) -> BackendChoice:
+    """The backend for `device`: the one that is named, or Triton's on CUDA if Triton runs there.
+
+    Raises:
+        ConfigError: `triton` is named, and Triton is not installed or does not start.
+        ResourceError: `triton` is named for a device that it has no kernels for.
+    """
+    if wanted == "torch":
+        return BackendChoice("torch")
+    if wanted == "triton":
+        fault = _triton_fault(device)
+        if fault is not None:
+            raise ConfigError(f"backend triton: {fault}, or choose backend torch")
+        if device.type != "cuda":
+            # refused, unless Triton interprets
+            variant_on("triton", device)
+        return BackendChoice("triton")
+    if device.type != "cuda":
+        return BackendChoice("torch", f"the device is {device}")
+    fault = _triton_fault(device)
+    if fault is not None:
+        return BackendChoice("torch", "Triton does not run", f"backend torch, since {fault}")
+    return BackendChoice("triton", f"the device is {device}")
+
+
 def load_backend(name: BackendName) -> Backend:
-    """The module that implements `name`."""
+    """The module that implements `name`.
+
+    Raises:
+        ConfigError: Triton is not installed.
+    """
     match name:
         case "torch":
             return cast(Backend, ops)
+        case "triton":
+            fault = _triton_fault(torch.device("cpu"))
+            if fault is not None:
+                raise ConfigError(f"backend triton: {fault}, or choose backend torch")
+            # late: nobody else needs Triton
+            from torchzk import triton_kernels
+
+            return cast(Backend, triton_kernels)
+
+
+def variant_on(name: BackendName, device: torch.device) -> KernelVariant | None:
+    """The variant of a backend's kernels on a device, by known answers there; None for `torch`.
+
+    The first call for a device compiles the kernels of the field operations, which takes seconds.
+
+    Raises:
+        ResourceError: The device runs no kernels of this backend, or computes wrongly.
+    """
+    if name == "torch":
+        return None
+    from torchzk.triton_kernels import variants
+
+    choice = variants.choose(device)
+    return KernelVariant(choice.variant, choice.triton, str(choice))
+
+
+def _triton_fault(device: torch.device) -> str | None:
+    """What keeps Triton from running on `device`, and what to do about it; None if nothing does."""
+    try:
+        import triton
+
+        if device.type == "cuda":
+            # builds a small library at the first use, with a compiler and the headers of Python
+            _ = triton.runtime.driver.active
+    except ImportError as e:
+        return f"Triton cannot be imported ({e}); pip install 'torchzk[triton]'"
+    except (RuntimeError, OSError, subprocess.SubprocessError) as e:
+        reason = str(e).rstrip(".")
+        return f"Triton does not start ({reason}); install a C compiler and the headers of Python"
+    return None

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args, get_type_hints
 
 from rich.console import Console
 
@@ -91,14 +91,21 @@ def add_config_flags(parser: Parser, *, job: bool) -> None:
         help="YAML; looked up as given, in ./configs/ and among the shipped ones",
     )
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
+    add_backend_flag(parser)
     if job:
         parser.add_argument("--input", type=Path, metavar="JOB", help="the job file")
+
+
+def add_backend_flag(parser: Parser) -> None:
+    """Add `--backend`."""
+    names = get_args(get_type_hints(Config)["backend"])
+    parser.add_argument("--backend", choices=names, help="which tensor operations")
 
 
 def config_of(args: argparse.Namespace) -> Config:
     """The config that the flags name, with what they override."""
     config = load_config(args.config)
-    flags = {key: getattr(args, key, None) for key in ("device", "input", "keys")}
+    flags = {key: getattr(args, key, None) for key in ("device", "backend", "input", "keys")}
     if flags["keys"] not in (None, "dev"):
         flags["keys"] = Path(flags["keys"])
     return dataclasses.replace(config, **{k: v for k, v in flags.items() if v is not None})

@@ -48,8 +48,9 @@ class Config:
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:N`; `auto` takes the first CUDA device, or else the CPU, and says so."""
 
-    backend: Literal["torch"] = "torch"
-    """Which implementation of the tensor operations."""
+    backend: Literal["auto", "torch", "triton"] = "auto"
+    """Which implementation of the tensor operations: `torch` runs anywhere, `triton` on CUDA;
+    `auto` takes `triton` on CUDA if Triton runs there, or else `torch`, and says so."""
 
     runs: Path = Path("runs")
     """Folder that gets one folder a run; by default `runs` in the working folder."""

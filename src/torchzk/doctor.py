@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
@@ -14,8 +17,13 @@ from rich.text import Text
 
 from torchzk import cli
 from torchzk.config import Config, load_config, shipped_configs
-from torchzk.errors import ResourceError, TorchzkError
+from torchzk.errors import ConfigError, ResourceError, TorchzkError
 from torchzk.summary import size
+
+if TYPE_CHECKING:
+    import torch
+
+    from torchzk.backends import BackendName
 
 _Row = tuple[str, ...]
 
@@ -26,14 +34,15 @@ def _parser() -> cli.Parser:
     )
     parser.add_argument("--config", metavar="FILE", help="this one instead of all shipped configs")
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N, instead of the configs'")
+    cli.add_backend_flag(parser)
     return parser
 
 
 def _doctor(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     names = [args.config] if args.config else [str(path) for path in shipped_configs()]
     configs = {name: load_config(name) for name in names}
-    if args.device:
-        configs = {k: dataclasses.replace(c, device=args.device) for k, c in configs.items()}
+    flags = {k: v for k in ("device", "backend") if (v := getattr(args, k))}
+    configs = {k: dataclasses.replace(c, **flags) for k, c in configs.items()}
     # late: what is wrong with a config is said without waiting for torch
     from torchzk.scheduler import machine
 
@@ -56,7 +65,7 @@ def _doctor(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     _print(screen, "this machine", ("", ""), rows)
 
     plans = [_plan(name, config) for name, config in configs.items()]
-    head = ("config", "circuit", "device", "keys", "input")
+    head = ("config", "circuit", "runs on", "keys", "input")
     _print(screen, "what would run where", head, [tuple(p[h] for h in head) for p in plans])
     caches = dict.fromkeys(config.key_cache for config in configs.values())
     found = [path for cache in caches for path in sorted(cache.glob("*.params"))]
@@ -73,10 +82,14 @@ def _doctor(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         "dev_keys": [str(path) for path in found],
         "self_test": tests,
     }
-    for plan in plans:
-        if plan["device_missing"] and (args.config or args.device):
-            raise ResourceError(plan["device_missing"])
-    wrong = [f"{t['operation']} on {t['device']}" for t in tests if not t["right"]]
+    if args.config or flags:
+        _refuse_absent(configs.values())
+    wrong = [
+        f"{a['operation']} of {t['backend']} on {t['device']}"
+        for t in tests
+        for a in t["answers"]
+        if not a["right"]
+    ]
     if wrong:
         raise RuntimeError(f"wrong answers, so no proof made here can be trusted: {wrong}")
     screen.answer("healthy")
@@ -94,62 +107,95 @@ def _disks(configs: Iterable[Config]) -> list[tuple[str, Path, int]]:
 
 def _plan(name: str, config: Config) -> dict[str, str]:
     """What a run of this config would find, in words; nothing is opened or made."""
+    from torchzk.backends import choose_backend
     from torchzk.circuits.registry import get_circuit
     from torchzk.scheduler.devices import find_device
 
-    missing = ""
+    device, backend = config.device, str(config.backend)
+    missing = {"device": "", "backend": ""}
+    found, place = None, f"{device}: absent"
     try:
-        device = f"{find_device(config.device)}{' (auto)' if config.device == 'auto' else ''}"
-    except ResourceError as e:
-        device, missing = f"{config.device}: absent", str(e)
+        found = find_device(device)
+        device = f"{found}{' (auto)' if device == 'auto' else ''}"
+        place = f"{backend} on {found}: absent"
+        backend = str(choose_backend(config.backend, found))
+        place = f"{backend.partition(' ')[0]} on {found}"
+    except TorchzkError as e:
+        missing["backend" if found else "device"] = str(e)
     try:
         circuit = get_circuit(config.circuit.kind, config.circuit.sector_size).name
     except TorchzkError as e:
         circuit = str(e)
     if config.keys == "dev":
         path = config.key_cache / f"{config.circuit.kind}_{config.circuit.sector_size}.params"
-        keys = "dev, cached" if path.is_file() else "dev, made at the first run"
+        keys = "dev, cached" if path.is_file() else "dev, not made yet"
     else:
         keys = str(config.keys) if config.keys.is_file() else f"{config.keys}: absent"
     there = config.input is not None and config.input.is_file()
     return {
         "config": Path(name).name,
         "circuit": circuit,
+        "runs on": place,
         "device": device,
-        "device_missing": missing,
+        "device_missing": missing["device"],
+        "backend": backend,
+        "backend_missing": missing["backend"],
         "keys": keys,
         "input": "there" if there else "absent" if config.input else "not named",
     }
 
 
-def _self_test(
-    screen: cli.Screen, configs: Iterable[Config]
-) -> list[dict[str, str | float | bool]]:
-    """Known answers on each device that the configs take."""
-    from torchzk.backends import load_backend
+def _refuse_absent(configs: Iterable[Config]) -> None:
+    """Raise what a run of one of the configs would raise for its device or its backend."""
+    from torchzk.backends import choose_backend
     from torchzk.scheduler.devices import find_device
+
+    for config in configs:
+        choose_backend(config.backend, find_device(config.device))
+
+
+def _self_test(screen: cli.Screen, configs: Iterable[Config]) -> list[cli.Report]:
+    """Known answers of each backend on each device that the configs take."""
+    from torchzk.backends import choose_backend
+    from torchzk.scheduler.devices import find_device
+
+    places: dict[tuple[BackendName, torch.device], str] = {}
+    for config in configs:
+        # the table of configs says what is absent
+        with suppress(ResourceError, ConfigError):
+            device = find_device(config.device)
+            chosen = choose_backend(config.backend, device)
+            places[chosen.name, device] = chosen.advice
+    for advice in dict.fromkeys(filter(None, places.values())):
+        screen.warn(advice)
+    return [_test(screen, *place) for place in places]
+
+
+def _test(screen: cli.Screen, name: BackendName, device: torch.device) -> cli.Report:
+    """Known answers of a backend on a device, shown and timed, compiling included."""
+    from torchzk.backends import load_backend, variant_on
     from torchzk.scheduler.known_answers import known_answers
 
-    places = dict.fromkeys((config.backend, config.device) for config in configs)
-    tests: list[dict[str, str | float | bool]] = []
-    done = set()
-    for backend, name in places:
-        try:
-            device = find_device(name)
-        except ResourceError:
-            # the table of configs says so
-            continue
-        if (backend, device) in done:
-            continue
-        done.add((backend, device))
-        answers = known_answers(load_backend(backend), device)
-        tests += [{"device": str(device), **dataclasses.asdict(a)} for a in answers]
-        rows = [
-            (a.operation, "right" if a.right else "WRONG", f"{a.milliseconds:.1f} ms")
-            for a in answers
-        ]
-        _print(screen, f"known answers: {backend} on {device}", ("operation", "", ""), rows)
-    return tests
+    start = time.perf_counter()
+    variant = variant_on(name, device)
+    checked = time.perf_counter() - start
+    answers = known_answers(load_backend(name), device)
+    seconds = time.perf_counter() - start
+    rows = [
+        (a.operation, "right" if a.right else "WRONG", f"{a.milliseconds:.1f} ms") for a in answers
+    ]
+    if variant:
+        rows.insert(0, ("choice of the variant", variant.name, f"{checked * 1000:.1f} ms"))
+    title = f"known answers: {name} on {device}{f', {variant.summary}' if variant else ''}"
+    _print(screen, title, ("operation", "", ""), [*rows, ("all", "", f"{seconds:.2f} s")])
+    return {
+        "backend": name,
+        "device": str(device),
+        "variant": variant.name if variant else None,
+        "triton": variant.triton if variant else None,
+        "seconds": seconds,
+        "answers": [dataclasses.asdict(a) for a in answers],
+    }
 
 
 def _print(screen: cli.Screen, title: str, head: _Row, rows: Iterable[_Row]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from torchzk import cli
 from torchzk.errors import TorchzkError
 from torchzk.proof_file import FORMATS, SUFFIXES, check_writable, write_proof
-from torchzk.recorded import recorded_session
+from torchzk.recorded import backend_report, recorded_session
 from torchzk.scheduler.sinks import Run, peak_rss
 from torchzk.summary import print_facts, print_stages, shortened, size, stage_seconds
 
@@ -104,6 +104,7 @@ def _checked(run: Run, session: Session, partitions: int) -> cli.Report:
         "circuit": session.circuit.name,
         "partitions": partitions,
         "device": str(session.device),
+        **backend_report(session),
         "seconds": run.record().seconds,
     }
 
@@ -123,7 +124,7 @@ def _proven(
         "insecure_key": result.insecure_key,
         "zero_knowledge": result.zero_knowledge,
         "device": str(session.device),
-        "backend": session.config.backend,
+        **backend_report(session),
         "peak_rss_bytes": peak_rss(),
         "stages": stage_seconds(run.spans),
         "out": str(where) if where else None,
@@ -135,7 +136,10 @@ def _show(screen: cli.Screen, run: Run, report: cli.Report) -> None:
     folder = run.folder()
     report["run"] = str(folder) if folder else None
     print_stages(screen.console, run.spans)
-    rows = [("circuit", f"{report['circuit']} on {run.facts['device']}", "")]
+    rows = [
+        ("circuit", f"{report['circuit']} on {run.facts['device']}", ""),
+        ("backend", run.facts["backend"], ""),
+    ]
     if report.get("checked"):
         rows.append(("input", f"holds, {report['partitions']} partitions", "bold green"))
     else:

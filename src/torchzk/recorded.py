@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from torchzk.cli import Screen
+from torchzk.cli import Report, Screen
 from torchzk.config import Config
 from torchzk.scheduler.progress import Progress
 from torchzk.scheduler.sinks import Run, open_run, timeline
@@ -29,5 +29,21 @@ def recorded_session(config: Config, screen: Screen, verb: str) -> Iterator[tupl
         session = api.open_session(config, watched)
         run.title = f"{verb} {session.circuit.name}"
         chosen = " (auto)" if config.device == "auto" else ""
-        run.facts |= {"device": f"{session.device}{chosen}", "backend": config.backend}
+        run.facts |= {"device": f"{session.device}{chosen}", "backend": str(session.choice)}
+        if session.choice.advice:
+            screen.warn(session.choice.advice)
+        if session.choice.name != "torch":
+            with watched.span("check kernels"):
+                variant = session.variant()
+            run.facts["backend"] += f", {variant.summary}" if variant else ""
         yield run, session
+
+
+def backend_report(session: Session) -> Report:
+    """The backend and the variant of its kernels, for a command's JSON."""
+    variant = session.variant()
+    return {
+        "backend": session.choice.name,
+        "variant": variant.name if variant else None,
+        "triton": variant.triton if variant else None,
+    }

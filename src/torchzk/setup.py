@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchzk import cli
 from torchzk.errors import ConfigError
-from torchzk.recorded import recorded_session
+from torchzk.recorded import backend_report, recorded_session
 from torchzk.summary import print_facts, print_stages, size, stage_seconds
 
 
@@ -47,6 +47,8 @@ def _setup(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         "vk": str(vk_path),
         "key_sha256": api.key_sha256(vk),
         "insecure_key": True,
+        "device": str(session.device),
+        **backend_report(session),
         "seconds": run.record().seconds,
         "stages": stage_seconds(run.spans),
         "run": str(run.folder() or "") or None,
@@ -55,7 +57,8 @@ def _setup(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     print_facts(
         screen.console,
         [
-            ("circuit", session.circuit.name, ""),
+            ("circuit", f"{session.circuit.name} on {run.facts['device']}", ""),
+            ("backend", run.facts["backend"], ""),
             ("proving key", f"{params}, {size(params.stat().st_size)}", ""),
             ("verifying key", f"{vk_path}, {size(vk_path.stat().st_size)}", ""),
             ("key sha256", report["key_sha256"], ""),

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from child_environment import child_environment
 from torchzk import cli, errors
 
 FAILURES: list[tuple[BaseException, int, str]] = [
@@ -135,7 +136,7 @@ def start(body: str, *argv: str, **options: Any) -> subprocess.Popen[str]:
         [sys.executable, "-c", SCRIPT.format(body=body), *argv],
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=child_environment(),
         **options,
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from child_environment import child_environment
 from torchzk import doctor, prove, verify
 from torchzk.backends import load_backend
 from torchzk.scheduler import known_answers
@@ -54,7 +54,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, golden: Path) -> Place:
         capture_output=True,
         text=True,
         timeout=300,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=child_environment(),
     )
     assert done.returncode == 0, done.stderr
     return Place(folder, config, json.loads(done.stdout))
@@ -100,6 +100,8 @@ def test_prove_reports(place: Place, capsys: pytest.CaptureFixture[str]) -> None
     assert report["insecure_key"] and report["partitions"] == 1
     assert report["key_sha256"] == place.setup["key_sha256"]
     assert len(report["proof"]) == 384
+    assert (report["device"], report["backend"]) == ("cpu", "torch")
+    assert report["variant"] is report["triton"] is None
     assert {"witness", "quotient", "msm h", "verify"} <= report["stages"].keys()
     out = Path(report["out"])
     assert base64.b64decode(out.read_text()).hex() == report["proof"]
@@ -176,6 +178,7 @@ def test_refusals(
         (4, ["--keys", str(short)]),
         (4, ["--keys", str(place.folder / "window_2048.vk")]),
         (6, ["--device", "cuda:99"]),
+        (2, ["--backend", "cuda"]),
     ]
     for code, flags in cases:
         assert prove.run(["--config", str(place.config), "--json", *flags]) == code, flags
@@ -199,7 +202,7 @@ def test_a_config_fault_needs_no_torch(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         timeout=60,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=child_environment(),
     )
     assert done.returncode == 2, done.stderr
     assert "bad.yaml:1: keys: missing" in done.stderr
@@ -213,7 +216,7 @@ def test_terminated_while_proving(place: Place, tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=child_environment(),
     )
     assert child.stderr is not None
     while "witness" not in child.stderr.readline():
@@ -234,9 +237,14 @@ def test_doctor(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     report = last_json(capsys)
     (plan,) = report["configs"]
     assert (plan["circuit"], plan["device"], plan["input"]) == ("window-2KiB", "cpu", "there")
+    assert plan["backend"] == "torch (auto: the device is cpu)"
+    assert plan["runs on"] == "torch on cpu"
     assert plan["keys"] == str(place.folder / "window_2048.params")
     assert report["cores"] >= 1 and report["memory"]["total"] > report["memory"]["available"] > 0
-    assert len(report["self_test"]) == 12 and all(t["right"] for t in report["self_test"])
+    (test,) = report["self_test"]
+    assert (test["backend"], test["device"], test["variant"]) == ("torch", "cpu", None)
+    assert len(test["answers"]) == 19 and all(a["right"] for a in test["answers"])
+    assert 0 < sum(a["milliseconds"] for a in test["answers"]) <= 1000 * test["seconds"]
     assert report["versions"]["torch"] != "not installed"
 
 
@@ -249,6 +257,8 @@ def test_doctor_over_all_shipped_configs(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_doctor_misses_a_device(place: Place) -> None:
     assert doctor.run(["--config", str(place.config), "--device", "cuda:99"]) == 6
+    # a flag counts for the shipped configs as well
+    assert doctor.run(["--backend", "triton", "--device", "cuda:99"]) == 6
 
 
 @pytest.mark.parametrize(
@@ -259,6 +269,11 @@ def test_doctor_misses_a_device(place: Place) -> None:
         ("add_affine", "g2 addition"),
         ("msm", "g1 multi-scalar product"),
         ("ntt", "transform"),
+        ("bit_sums", "g2 bit sums"),
+        ("fixed_base", "g1 multiples"),
+        ("quotient", "quotient"),
+        ("spmv", "matrix by vector"),
+        ("spmv_transposed", "transposed matrix by vector"),
         ("poseidon", "Poseidon of arity 8"),
         ("sha256", "SHA-256"),
     ],
@@ -271,6 +286,8 @@ def test_known_answers_find_a_wrong_operation(
 
     def broken(*args: Any) -> Any:
         result = right(*args)
+        if isinstance(result, list):
+            return [*result[:-1], None]
         return None if isinstance(result, tuple) else result ^ 1
 
     monkeypatch.setattr(backend, operation, broken)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import yaml
 
+from child_environment import child_environment
 from torchzk.errors import TorchzkError
 from torchzk.groth16.vk_file import key_sha256, load_vk
 
@@ -35,7 +35,7 @@ def start(folder: Path, job: Path, out: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=child_environment(),
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from child_environment import child_environment
 from torchzk.errors import InputError, ProofError
 from torchzk.scheduler import chrome_trace, gantt, sinks
 from torchzk.scheduler.sinks import open_run, timeline
@@ -204,7 +205,7 @@ def test_a_full_disk_costs_a_warning(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         timeout=60,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=child_environment(),
     )
     assert done.returncode == 0, done.stderr
     first, last = done.stdout.splitlines()

@@ -1,7 +1,7 @@
 """Known answers: every kind of operation of a backend, on a device, against Python integers.
 
-Takes well under a second. A device or a compiler that computes wrongly is found here, before a
-proof is.
+Takes about a second, and longer where kernels have to be compiled first. A device or a compiler
+that computes wrongly is found here, before a proof is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from torchzk.backends import Backend
+from torchzk.ops.csr import Csr
 from torchzk.ops.layout import (
     pack,
     pack_mont,
@@ -56,7 +57,8 @@ def _questions(backend: Backend, device: torch.device) -> Iterator[_Question]:
         yield from _field(backend, device, field)
     for curve in CURVES.values():
         yield from _curve(backend, device, curve)
-    yield _ntt(backend, device)
+    yield from _transforms(backend, device)
+    yield from _matrix(backend, device)
     for arity in (2, 8):
         yield _poseidon(backend, device, arity)
     yield _sha256(backend, device)
@@ -94,18 +96,63 @@ def _curve(backend: Backend, device: torch.device, curve: Curve) -> Iterator[_Qu
     def msm() -> object:
         return backend.msm(pack(scalars, FR, device), p, curve)
 
+    def sums() -> object:
+        return backend.bit_sums(pack(short, FR, device), q, curve, 3)
+
+    def multiples() -> object:
+        return rows_to_points(backend.fixed_base(pack(few, FR, device), g, curve), curve)
+
+    short, few = [6, 5, 4, 3, 2], [0, 1, FR.modulus - 1]
+    # `right` as multiples of g, by the bits of the scalars
+    chosen = [(k, m) for k, m in zip(short, (2, 1, -1, 2, 0), strict=True)]
+    by_bit = [sum(m for k, m in chosen if k >> bit & 1) for bit in range(3)]
     yield f"{curve.name} addition", addition, [three, two, None, two, g]
     yield f"{curve.name} multi-scalar product", msm, integers.mul(curve, total, g)
+    yield f"{curve.name} bit sums", sums, [integers.mul(curve, m, g) for m in by_bit]
+    yield f"{curve.name} multiples", multiples, [None, g, integers.neg(curve, g)]
 
 
-def _ntt(backend: Backend, device: torch.device) -> _Question:
+def _transforms(backend: Backend, device: torch.device) -> Iterator[_Question]:
     domain, r = Domain(3), FR.modulus
-    x = [pow(5, i, r) for i in range(domain.size)]
-    expected = [
-        sum(v * pow(domain.omega, j * k, r) for j, v in enumerate(x)) % r
-        for k in range(domain.size)
+    n = domain.size
+
+    def values(x: list[int]) -> list[int]:
+        powers = [pow(domain.omega, k, r) for k in range(n)]
+        return [sum(v * pow(w, j, r) for j, v in enumerate(x)) % r for w in powers]
+
+    x, y = ([pow(base, i, r) for i in range(n)] for base in (5, r - 7))
+    yield "transform", lambda: unpack(backend.ntt(pack(x, FR, device), domain)), values(x)
+
+    def quotient() -> object:
+        products = [u * v % r for u, v in zip(values(x), values(y), strict=True)]
+        a, b, c = (pack_mont(v, FR, device) for v in (values(x), values(y), products))
+        return unpack_mont(backend.quotient(a, b, c, domain), FR)
+
+    # x y = low + X^n high, and c agrees with low + high, so that x y - c = (X^n - 1) high
+    high = [sum(x[i] * y[n + k - i] for i in range(k + 1, n)) % r for k in range(n)]
+    yield "quotient", quotient, high
+
+
+def _matrix(backend: Backend, device: torch.device) -> Iterator[_Question]:
+    r = FR.modulus
+    # by row the columns of its terms, and for each which coefficient of the table
+    rows, table = [{0: 1, 2: 2}, {}, {1: 1, 2: 0}], [1, r - 1, r // 3]
+    index = [[0, 2, 2, 4], [0, 2, 1, 2], [1, 2, 1, 0]]
+    starts, cols, coefficients = (torch.tensor(v, device=device) for v in index)
+    matrix = Csr(starts, cols, coefficients, pack_mont(table, FR, device), 3)
+    x = [3, r - 2, 1 << 200]
+    z = pack_mont(x, FR, device)
+    by_row = [sum(table[k] * x[col] for col, k in row.items()) % r for row in rows]
+    by_column = [
+        sum(table[row[col]] * x[j] for j, row in enumerate(rows) if col in row) % r
+        for col in range(3)
     ]
-    return "transform", lambda: unpack(backend.ntt(pack(x, FR, device), domain)), expected
+    yield "matrix by vector", lambda: unpack_mont(backend.spmv(matrix, z), FR), by_row
+
+    def transposed() -> object:
+        return unpack_mont(backend.spmv_transposed(matrix, z), FR)
+
+    yield "transposed matrix by vector", transposed, by_column
 
 
 def _poseidon(backend: Backend, device: torch.device, arity: int) -> _Question:

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 import torch
 
-from torchzk.backends import Backend, load_backend
+from torchzk.backends import (
+    Backend,
+    BackendChoice,
+    KernelVariant,
+    choose_backend,
+    load_backend,
+    variant_on,
+)
 from torchzk.circuits.registry import Circuit, get_circuit
 from torchzk.config import Config
 from torchzk.scheduler.devices import find_device
@@ -22,19 +29,29 @@ class Session:
     backend: Backend
     device: torch.device
     timeline: Timeline
+    choice: BackendChoice
+    """Which backend that is, and why."""
+
+    def variant(self) -> KernelVariant | None:
+        """The variant of the backend's kernels here, checked by known answers; None for torch's.
+
+        The first call for a device takes seconds. Raises `ResourceError` as `variant_on` does.
+        """
+        return variant_on(self.choice.name, self.device)
 
 
 def open_session(config: Config, timeline: Timeline) -> Session:
     """Find the circuit, the device and the backend that a config names.
 
     Raises:
-        ConfigError: There is no such circuit.
-        ResourceError: The device is not there.
+        ConfigError: There is no such circuit, or the backend is not installed.
+        ResourceError: The device is not there, or not one for the backend.
     """
     device = find_device(config.device)
+    choice = choose_backend(config.backend, device)
     if device.type == "cpu":
         # the reference works on pieces of a batch that fit the cache; on so little work the
         # barriers of torch's own threads cost more than the second core brings
         torch.set_num_threads(1)
     circuit = get_circuit(config.circuit.kind, config.circuit.sector_size)
-    return Session(config, circuit, load_backend(config.backend), device, timeline)
+    return Session(config, circuit, load_backend(choice.name), device, timeline, choice)
