@@ -26,6 +26,11 @@ class Reader:
         self.inside = ""
         """Dotted path of the structure being read, which errors put before a field's name."""
 
+    @property
+    def left(self) -> int:
+        """How many bytes are yet to be read."""
+        return len(self._data) - self.position
+
     def fail(self, what: str, problem: str) -> NoReturn:
         """Raise `InputError` for the field `what` at the position where it starts."""
         where = f"{self.inside}.{what}" if self.inside else what
@@ -35,7 +40,7 @@ class Reader:
         """The next `n` bytes."""
         stop = self.position + n
         if stop > len(self._data):
-            self.fail(what, f"needs {n} bytes, {len(self._data) - self.position} are left")
+            self.fail(what, f"needs {n} bytes, {self.left} are left")
         taken = self._data[self.position : stop]
         self.position = stop
         return taken
@@ -57,9 +62,8 @@ class Reader:
 
     def end(self) -> None:
         """Raise `InputError` unless every byte was read."""
-        left = len(self._data) - self.position
-        if left:
-            self.fail("end", f"{left} bytes too many")
+        if self.left:
+            self.fail("end", f"{self.left} bytes too many")
 
     def _integer(self, size: int, what: str, bound: int) -> int:
         value = int.from_bytes(self.take(size, what), "little")

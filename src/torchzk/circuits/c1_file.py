@@ -1,0 +1,44 @@
+"""C1 outputs in whatever form they come, told apart by their content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from torchzk.circuits.c1 import C1, check_c1
+from torchzk.circuits.c1_bincode import c1_from_bincode
+from torchzk.circuits.c1_json import c1_from_json, c1_from_text
+from torchzk.circuits.json_input import Node, read_file
+from torchzk.circuits.porep_shapes import StackedShape
+from torchzk.circuits.registered import RegisteredSeal
+
+# the first number of a bincode is small, and no JSON text has a zero byte
+_HEAD_BYTES = 8
+
+
+def read_c1(
+    source: Path | bytes | Mapping[str, object],
+    shape: StackedShape,
+    registered: RegisteredSeal | None = None,
+) -> C1:
+    """Read the output of commit phase 1 that a circuit is to prove.
+
+    Args:
+        source: A file, its bytes, or parsed JSON.
+        shape: The circuit's; the sector must be of it.
+        registered: The proof type, where it is known; an inner form is taken for V1_1 without it.
+
+    Raises:
+        InputError: The file cannot be read, or is no C1 output for `shape`; names the place.
+    """
+    document = str(source) if isinstance(source, Path) else "C1"
+    if isinstance(source, Path):
+        source = read_file(source)
+    if not isinstance(source, bytes):
+        c1 = c1_from_json(Node(source, document), shape, registered)
+    elif b"\0" in source[:_HEAD_BYTES]:
+        c1 = c1_from_bincode(source, document, shape, registered)
+    else:
+        c1 = c1_from_text(source, document, shape, registered)
+    check_c1(c1, document)
+    return c1

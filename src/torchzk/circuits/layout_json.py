@@ -1,0 +1,180 @@
+"""JSON of a layout, read in two ways that give the same values.
+
+`read_values` walks parsed JSON and names the place of every fault. It is slow where a file holds
+ten million numbers, so `cut_values` finds values in the compact text that serde writes with a few
+vector operations, and leaves a short document that refers to them. What it does not recognise
+stays in the document for `read_values`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from torchzk.circuits.json_input import Node, show
+from torchzk.circuits.layouts import (
+    ELEMENT_BYTES,
+    Element,
+    Integer,
+    Layout,
+    Nothing,
+    Sequence,
+    Struct,
+    Template,
+    Values,
+    Variant,
+    template,
+)
+
+_ZERO = ord("0")
+_BYTE_DIGITS = 3
+# so many fit 64 bits
+_INTEGER_DIGITS = 18
+_MORE_DIGITS = _INTEGER_DIGITS - 1
+
+
+@dataclass
+class Cut:
+    """Values cut out of a text; each is referred to once, in order."""
+
+    values: list[Values] = field(default_factory=list)
+    taken: int = 0
+
+    def take(self, reference: object) -> Values | None:
+        """The next values, if `reference` is the string that stands for them."""
+        if self.taken == len(self.values) or reference != _reference(self.taken):
+            return None
+        self.taken += 1
+        return self.values[self.taken - 1]
+
+
+def read_values(node: Node, layout: Layout, cut: Cut) -> Values:
+    """The values of parsed JSON.
+
+    Args:
+        node: Where the layout's value is, or a reference to one that was cut out.
+        layout: What it must be.
+        cut: What `cut_values` found in the text.
+
+    Raises:
+        InputError: It is something else; names the place.
+    """
+    taken = cut.take(node.value)
+    if taken is not None:
+        return taken
+    sink = _Sink()
+    sink.read(node, layout)
+    elements = np.frombuffer(sink.elements, dtype=np.uint8).reshape(-1, ELEMENT_BYTES)
+    return Values(elements, np.array(sink.integers, dtype=np.int64))
+
+
+@dataclass
+class _Sink:
+    elements: bytearray = field(default_factory=bytearray)
+    integers: list[int] = field(default_factory=list)
+
+    def read(self, node: Node, layout: Layout) -> None:
+        match layout:
+            case Element():
+                self.elements += node.bytes32()
+            case Integer(_, bound):
+                self.integers.append(node.integer(0, bound - 1))
+            case Nothing():
+                if node.value is not None:
+                    node.fail(f"must be null, is {show(node.value)}")
+            case Sequence(Element(), count):
+                self.elements += node.many_bytes32(count)
+            case Sequence(item, count):
+                for child in node.items(count):
+                    self.read(child, item)
+            case Struct(fields):
+                children = node.fields(name for name, _ in fields)
+                for name, item in fields:
+                    self.read(children[name], item)
+            case Variant(name, _, item):
+                self.read(node.fields((name,))[name], item)
+
+
+def cut_values(data: bytes, layout: Layout) -> tuple[bytes, Cut]:
+    """The text without the compact values of `layout` that it begins with, and these.
+
+    In their place are strings that `read_values` knows. Whatever `data` is, reading the result
+    as JSON and then as values is reading `data` so, but for the words of an error.
+    """
+    known = template(layout)
+    rest: list[bytes] = []
+    cut = Cut()
+    end = 0
+    for start, stop in _candidates(data, known):
+        values = _compact_values(data[start:stop], known)
+        if values is None:
+            break
+        rest += [data[end:start], b'"%s"' % _reference(len(cut.values)).encode()]
+        cut.values.append(values)
+        end = stop
+    rest.append(data[end:])
+    return b"".join(rest), cut
+
+
+def _reference(number: int) -> str:
+    return f"value {number} of the text"
+
+
+def _candidates(data: bytes, known: Template) -> Iterator[tuple[int, int]]:
+    """Where a value seems to be."""
+    skeleton = known.skeleton.tobytes()
+    first_key = skeleton[: skeleton.index(b":") + 1]
+    last_key = re.escape(skeleton[skeleton.rindex(b'"', 0, skeleton.rindex(b'":')) :])
+    ending = re.compile(last_key.replace(b"0", rb"\d+"))
+    start = data.find(first_key)
+    while start >= 0:
+        following = data.find(first_key, start + len(first_key))
+        if following >= 0:
+            # between two values there is punctuation, but no brace
+            stop = data.rfind(b"}", start, following) + 1
+        else:
+            found = ending.search(data, start)
+            stop = found.end() if found else 0
+        yield start, stop
+        start = following
+
+
+def _compact_values(text: bytes, known: Template) -> Values | None:
+    """The values of a text that is the skeleton with canonical numbers in it; None otherwise."""
+    n_numbers = len(known.is_integer)
+    if not len(known.skeleton) <= len(text) <= len(known.skeleton) + _MORE_DIGITS * n_numbers:
+        return None
+    octets = np.frombuffer(text, dtype=np.uint8)
+    digits = octets - np.uint8(_ZERO)
+    is_digit = digits < 10
+    # a value begins and ends with a brace
+    follows = np.zeros_like(is_digit)
+    np.logical_and(is_digit[1:], is_digit[:-1], out=follows[1:])
+    squeezed = np.where(is_digit, np.uint8(_ZERO), octets)[~follows]
+    if not np.array_equal(squeezed, known.skeleton):
+        return None
+    first = np.flatnonzero(is_digit & ~follows)
+    ends = is_digit.copy()
+    ends[:-1] &= ~is_digit[1:]
+    last = np.flatnonzero(ends)
+    width = last - first + 1
+    if bool(((digits[first] == 0) & (width > 1)).any()):
+        return None
+    octet_last, octet_width = last[~known.is_integer], width[~known.is_integer]
+    numbers = digits[octet_last].astype(np.uint16)
+    for place in (1, 2):
+        numbers += np.where(
+            octet_width > place, digits[octet_last - place] * np.uint16(10**place), 0
+        )
+    if int(octet_width.max()) > _BYTE_DIGITS or int(numbers.max()) > 255:
+        return None
+    spans = zip(first[known.is_integer].tolist(), last[known.is_integer].tolist(), strict=True)
+    if int(width[known.is_integer].max()) > _INTEGER_DIGITS:
+        return None
+    integers = np.array([int(text[a : b + 1]) for a, b in spans], dtype=np.int64)
+    if bool((integers >= known.bounds).any()):
+        return None
+    return Values(numbers.astype(np.uint8).reshape(-1, ELEMENT_BYTES), integers)
