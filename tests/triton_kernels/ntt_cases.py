@@ -9,7 +9,6 @@ from torchzk.params.fields import FR
 from torchzk.triton_kernels import ntt_passes, twiddles
 from torchzk.triton_kernels.code import Variant, field_code
 from torchzk.triton_kernels.ntt_code import ntt_code
-from torchzk.triton_kernels.ntt_tuning import ntt_shape
 from torchzk.triton_kernels.tuning import Shape, shape_for
 
 VARIANTS: tuple[Variant, ...] = ("ptx", "plain")
@@ -17,10 +16,10 @@ VARIANTS: tuple[Variant, ...] = ("ptx", "plain")
 
 def kernels() -> Iterator[tuple[str, Any, Shape, dict[str, Any]]]:
     """Name, kernel, launch shape and constants of each case."""
-    tuned = ntt_shape(90)
+    lanes, square = (shape_for(op, FR.n_limbs, 90) for op in ("ntt pass", "bit reversal"))
     for variant in VARIANTS:
         code = ntt_code(field_code(FR, 1, variant))
-        lanes, most = tuned.lanes, {"RL": code.max_radix_log, "T": code}
+        most = {"RL": code.max_radix_log, "T": code}
         unit = {"UNIT": True, "IN_ROWS": False, "OUT_ROWS": False, **most}
         rows = {"UNIT": False, "IN_ROWS": True, "OUT_ROWS": True, **most}
         forth, back = ntt_passes.forth_kernel, ntt_passes.back_kernel
@@ -40,5 +39,5 @@ def kernels() -> Iterator[tuple[str, Any, Shape, dict[str, Any]]]:
         yield f"{variant} powers", twiddles.powers_kernel, elementwise, {"T": code}
         scale = twiddles.scale_by_powers_kernel
         yield f"{variant} coset scale", scale, elementwise, {"F": code.F}
-    square = Shape(1 << 2 * tuned.edge, tuned.edge_warps, "ntt_tuning")
-    yield "reversal", ntt_passes.reverse_kernel, square, {"EDGE": tuned.edge}
+    edge = (square.block.bit_length() - 1) // 2
+    yield "reversal", ntt_passes.reverse_kernel, square, {"EDGE": edge}

@@ -16,9 +16,9 @@ from torchzk.errors import LayoutError
 from torchzk.ops.layout import pack, unpack
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
-from torchzk.triton_kernels import ntt_tuning, variants
-from torchzk.triton_kernels.ntt_tuning import NttShape
-from torchzk.triton_kernels.tuning import DEFAULT_ARCH, Shape
+from torchzk.triton_kernels import tuning, variants
+from torchzk.triton_kernels.launch import arch_of
+from torchzk.triton_kernels.tuning import Number, Shape
 from torchzk.triton_kernels.variants import edges
 from triton_kernels.lanes import INTERPRETED
 from triton_kernels.samples import sample
@@ -56,8 +56,11 @@ def test_batches(device: torch.device, name: str, batch: tuple[int, ...]) -> Non
 
 def test_groups_of_blocks(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     """A whole group, and blocks that are left over."""
-    shape = NttShape(Shape(32, 1, "test"), None, 5, 4, group=2, group_from=0)
-    monkeypatch.setattr(ntt_tuning, "SHAPES", {DEFAULT_ARCH: shape})
+    arch = arch_of(device)
+    monkeypatch.setitem(tuning.SHAPES, ("ntt pass", 8, arch), Shape(32, 1, "test"))
+    monkeypatch.setitem(tuning.NUMBERS, ("ntt group", 8, arch), Number(((0, 2),), "test"))
+    # a graph would keep what was tuned when it was captured
+    monkeypatch.setitem(tuning.NUMBERS, ("ntt graph", 8, arch), Number(((0, 0),), "test"))
     # the last pass of radix 8 or 2 has blocks of 32 lanes or more
     domain = Domain(8 if variants.choose(device).variant == "ptx" else 6)
     x = pack(sample(FR, 5 * domain.size, 8), FR, device).reshape(8, 5, domain.size)

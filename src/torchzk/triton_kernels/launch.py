@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import triton
 
-from torchzk.triton_kernels.tuning import DEFAULT_ARCH, Shape, shape_for
+from torchzk.triton_kernels.tuning import DEFAULT_ARCH, Shape, number_for, shape_for
 
 
 def on_device(device: torch.device) -> AbstractContextManager[Any]:
@@ -31,6 +31,11 @@ def shape_on(device: torch.device, op: str, n_limbs: int) -> Shape:
     return shape_for(op, n_limbs, arch_of(device))
 
 
+def number_on(device: torch.device, op: str, n_limbs: int, log_n: int) -> int:
+    """The tuned number of an operation at size 2^log_n on a device."""
+    return number_for(op, n_limbs, arch_of(device), log_n)
+
+
 def launch(
     kernel: Any, n: int, shape: Shape, device: torch.device, *args: Any, **constants: Any
 ) -> None:
@@ -38,8 +43,9 @@ def launch(
     if n == 0:
         return
     grid = (triton.cdiv(n, shape.block),)
+    limit = {} if shape.registers is None else {"maxnreg": shape.registers}
     with on_device(device):
-        kernel[grid](*args, **constants, BLOCK=shape.block, num_warps=shape.num_warps)
+        kernel[grid](*args, **constants, BLOCK=shape.block, num_warps=shape.num_warps, **limit)
 
 
 def flat(x: torch.Tensor, n_words: int) -> torch.Tensor:

@@ -2,10 +2,13 @@
 
 The forward transform takes stages of falling distance (Gentleman and Sande, 1966), the inverse of
 rising distance (Cooley and Tukey, 1965). Three stages a pass: eight elements stay in registers.
+Passes over few elements take less time than their launches, and are launched as one graph.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,57 +18,72 @@ from torchzk.ops.ntt import check_vectors
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import ntt_passes, twiddles
-from torchzk.triton_kernels.launch import arch_of, launch, shape_on
+from torchzk.triton_kernels.graphs import GRAPHS, Launches
+from torchzk.triton_kernels.launch import launch, number_on, shape_on
 from torchzk.triton_kernels.ntt_code import NttCode, ntt_code_on
-from torchzk.triton_kernels.ntt_tuning import ntt_shape
-from torchzk.triton_kernels.tuning import Shape
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The constants of a domain's transforms on a device."""
+
+    code: NttCode
+    log_order: int
+    """log2 of N, where the roots are powers of a primitive 2N-th one."""
+    roots: torch.Tensor
+    """As `twiddles.roots` has them."""
+    one_over_n: torch.Tensor
+
+    @classmethod
+    def of(cls, domain: Domain, log_order: int, device: torch.device) -> Tables:
+        """Those of `domain`; 2^log_order is at least half its size."""
+        code = ntt_code_on(device)
+        scale = twiddles.constants((pow(domain.size, -1, FR.modulus),), code, device)
+        return cls(code, log_order, twiddles.roots(log_order, code, device), scale)
 
 
 def ntt_dif(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.ntt_dif`, bit for bit."""
-    check_vectors(x, domain)
-    return _dif(x, domain, inverse=False)
+
+    def run(x: torch.Tensor, tables: Tables) -> torch.Tensor:
+        out = torch.empty_like(x)
+        forth(out, x, domain, tables, scratch(x), inverse=False)
+        return out
+
+    return _transform("ntt_dif", run, x, domain)
 
 
 def intt_dit(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.intt_dit`, bit for bit."""
-    check_vectors(x, domain)
-    x = aligned(x)
-    code, out = ntt_code_on(x.device), torch.empty_like(x)
-    back(
-        out,
-        x,
-        domain,
-        code,
-        scratch(x),
-        log_order=max(domain.log_n - 1, 0),
-        inverse=True,
-        scaled=True,
-    )
-    return out
+
+    def run(x: torch.Tensor, tables: Tables) -> torch.Tensor:
+        out = torch.empty_like(x)
+        back(out, x, domain, tables, scratch(x), inverse=True, scaled=True)
+        return out
+
+    return _transform("intt_dit", run, x, domain)
 
 
 def ntt(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.ntt`, bit for bit."""
-    return bit_reversed(ntt_dif(x, domain), domain)
+
+    def run(x: torch.Tensor, tables: Tables) -> torch.Tensor:
+        out = torch.empty_like(x)
+        forth(out, x, domain, tables, scratch(x), inverse=False)
+        return bit_reversed(out, domain)
+
+    return _transform("ntt", run, x, domain)
 
 
 def intt(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.intt`, bit for bit."""
-    check_vectors(x, domain)
-    code, turned = ntt_code_on(x.device), bit_reversed(aligned(x), domain)
-    log_order = max(domain.log_n - 1, 0)
-    back(
-        turned,
-        turned,
-        domain,
-        code,
-        scratch(turned),
-        log_order=log_order,
-        inverse=True,
-        scaled=True,
-    )
-    return turned
+
+    def run(x: torch.Tensor, tables: Tables) -> torch.Tensor:
+        turned = bit_reversed(x, domain)
+        back(turned, turned, domain, tables, scratch(turned), inverse=True, scaled=True)
+        return turned
+
+    return _transform("intt", run, x, domain)
 
 
 def coset_scale(x: torch.Tensor, shift: int) -> torch.Tensor:
@@ -88,9 +106,10 @@ def coset_scale(x: torch.Tensor, shift: int) -> torch.Tensor:
 def bit_reversed(x: torch.Tensor, domain: Domain, out: torch.Tensor | None = None) -> torch.Tensor:
     """Contiguous `[..., n]` with the bits of the last index in reverse; `out` is not `x`."""
     out = torch.empty_like(x) if out is None else out
-    tuned = ntt_shape(arch_of(x.device))
-    edge = min(tuned.edge, domain.log_n // 2)
-    shape = Shape(1 << 2 * edge, tuned.edge_warps, "ntt_tuning")
+    most = shape_on(x.device, "bit reversal", FR.n_limbs)
+    # squares of 2^edge words a side
+    edge = min((most.block.bit_length() - 1) // 2, domain.log_n // 2)
+    shape = replace(most, block=1 << 2 * edge)
     launch(
         *(ntt_passes.reverse_kernel, x.numel(), shape, x.device),
         *(out, x, x.numel(), domain.log_n),
@@ -117,10 +136,9 @@ def forth(
     out: torch.Tensor,
     x: torch.Tensor,
     domain: Domain,
-    code: NttCode,
+    tables: Tables,
     rows: torch.Tensor,
     *,
-    log_order: int,
     inverse: bool,
     coset: bool = False,
     first: int | None = None,
@@ -134,9 +152,8 @@ def forth(
         first: The pass to begin with; the last of `passes` if None.
         to_unit: False leaves out pass 0, whose kernel makes the result canonical.
     """
-    table = twiddles.roots(log_order, code, x.device)
-    n_elements, all_passes = x.numel() // 8, passes(domain.log_n, code)
-    n_passes, tuned = len(all_passes), ntt_shape(arch_of(x.device))
+    n_elements, all_passes = x.numel() // 8, passes(domain.log_n, tables.code)
+    n_passes = len(all_passes)
     start = n_passes - 1 if first is None else first
     for i in range(start, -1 if to_unit else 0, -1):
         log_m, stages = all_passes[i]
@@ -147,13 +164,13 @@ def forth(
             *(
                 to,
                 x,
-                table,
+                tables.roots,
                 n_elements,
                 n_elements,
                 n_lanes,
                 log_m,
-                log_order,
-                tuned.log_group(log_m),
+                tables.log_order,
+                number_on(x.device, "ntt group", FR.n_limbs, log_m),
             ),
             RL=stages,
             INVERSE=inverse,
@@ -161,7 +178,7 @@ def forth(
             UNIT=log_m == 0,
             IN_ROWS=in_rows(i + 1, n_passes),
             OUT_ROWS=in_rows(i, n_passes),
-            T=code,
+            T=tables.code,
         )
         x = to
 
@@ -170,10 +187,9 @@ def back(
     out: torch.Tensor,
     x: torch.Tensor,
     domain: Domain,
-    code: NttCode,
+    tables: Tables,
     rows: torch.Tensor,
     *,
-    log_order: int,
     inverse: bool,
     scaled: bool = False,
     coset: bool = False,
@@ -190,10 +206,8 @@ def back(
         first: The pass to begin with.
         stop: The pass before which to end, if not after all.
     """
-    table = twiddles.roots(log_order, code, x.device)
-    scale = twiddles.constants((pow(domain.size, -1, FR.modulus),), code, x.device)
-    n_elements, all_passes = x.numel() // 8, passes(domain.log_n, code)
-    n_passes, tuned = len(all_passes), ntt_shape(arch_of(x.device))
+    n_elements, all_passes = x.numel() // 8, passes(domain.log_n, tables.code)
+    n_passes = len(all_passes)
     for i in range(first, n_passes if stop is None else stop):
         log_m, stages = all_passes[i]
         to = rows if in_rows(i + 1, n_passes) else out
@@ -203,14 +217,14 @@ def back(
             *(
                 to,
                 x,
-                table,
-                scale,
+                tables.roots,
+                tables.one_over_n,
                 n_elements,
                 n_elements,
                 n_lanes,
                 log_m,
-                log_order,
-                tuned.log_group(log_m),
+                tables.log_order,
+                number_on(x.device, "ntt group", FR.n_limbs, log_m),
             ),
             RL=stages,
             INVERSE=inverse,
@@ -220,7 +234,7 @@ def back(
             LAST=i == n_passes - 1,
             IN_ROWS=in_rows(i, n_passes),
             OUT_ROWS=in_rows(i + 1, n_passes),
-            T=code,
+            T=tables.code,
         )
         x = to
 
@@ -234,9 +248,7 @@ def launch_pass(
     kernel: Any, n_lanes: int, device: torch.device, *args: Any, **constants: Any
 ) -> None:
     """Run a kernel of `ntt_passes` over lanes; constants as for `launch`."""
-    shape = ntt_shape(arch_of(device))
-    limit = {} if shape.registers is None else {"maxnreg": shape.registers}
-    launch(kernel, n_lanes, shape.lanes, device, *args, **constants, **limit)
+    launch(kernel, n_lanes, shape_on(device, "ntt pass", FR.n_limbs), device, *args, **constants)
 
 
 def aligned(x: torch.Tensor) -> torch.Tensor:
@@ -245,8 +257,25 @@ def aligned(x: torch.Tensor) -> torch.Tensor:
     return x if x.data_ptr() % 16 == 0 else x.clone()
 
 
-def _dif(x: torch.Tensor, domain: Domain, inverse: bool) -> torch.Tensor:
+def graphed(key: tuple[Any, ...], make: Callable[[], Launches], *xs: torch.Tensor) -> torch.Tensor:
+    """What `make()(*xs)` returns, by a graph if the vectors are short: see `graphs.Graphs.run`."""
+    n_elements = xs[0].numel() // 8
+    if number_on(xs[0].device, "ntt graph", FR.n_limbs, max(n_elements - 1, 0).bit_length()):
+        return GRAPHS.run(key, make, *xs)
+    return make()(*xs)
+
+
+def _transform(
+    name: str,
+    run: Callable[[torch.Tensor, Tables], torch.Tensor],
+    x: torch.Tensor,
+    domain: Domain,
+) -> torch.Tensor:
+    check_vectors(x, domain)
     x = aligned(x)
-    code, out = ntt_code_on(x.device), torch.empty_like(x)
-    forth(out, x, domain, code, scratch(x), log_order=max(domain.log_n - 1, 0), inverse=inverse)
-    return out
+
+    def make() -> Launches:
+        tables = Tables.of(domain, max(domain.log_n - 1, 0), x.device)
+        return lambda x: run(x, tables)
+
+    return graphed((name, domain, ntt_code_on(x.device)), make, x)

@@ -14,11 +14,14 @@ from torchzk.ops.ntt import check_vectors
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import ntt_passes, twiddles
+from torchzk.triton_kernels.graphs import Launches
 from torchzk.triton_kernels.ntt import (
+    Tables,
     aligned,
     back,
     bit_reversed,
     forth,
+    graphed,
     in_rows,
     launch_pass,
     passes,
@@ -32,16 +35,35 @@ def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) 
         check_vectors(x, domain)
         if x.ndim != 2:
             raise LayoutError(f"the quotient takes single vectors, got {list(x.shape)}")
+
+    def make() -> Launches:
+        tables = Tables.of(domain, domain.log_n, a.device)
+        # for n^3 and n times what it should be; x^n - 1 is -2 on the coset
+        factors = tuple(pow(-2 * domain.size**k, -1, FR.modulus) for k in (3, 1))
+        scales = twiddles.constants(factors, tables.code, a.device)
+        return lambda a, b, c: _quotient(a, b, c, domain, tables, scales)
+
+    return graphed(("quotient", domain, ntt_code_on(a.device)), make, *map(aligned, (a, b, c)))
+
+
+def _quotient(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+    domain: Domain,
+    tables: Tables,
+    scales: torch.Tensor,
+) -> torch.Tensor:
+    """The launches, on vectors that are `aligned`."""
     device, n, log_n = a.device, domain.size, domain.log_n
-    code = ntt_code_on(device)
-    table, all_passes = twiddles.roots(log_n, code, device), passes(log_n, code)
+    code, table = tables.code, tables.roots
+    all_passes = passes(log_n, code)
     n_passes, bottom, (top_m, top) = len(all_passes), all_passes[0][1], all_passes[-1]
     one_pass, rows = n_passes == 1, in_rows(n_passes - 1, n_passes)
 
-    def evaluate(values: torch.Tensor, out: torch.Tensor, room: torch.Tensor, stop: int) -> None:
+    def evaluate(x: torch.Tensor, out: torch.Tensor, room: torch.Tensor, stop: int) -> None:
         """n times the values on the coset, in `out`; to before pass `stop`, so maybe in `room`."""
-        x = aligned(values)
-        forth(out, x, domain, code, room, log_order=log_n, inverse=True, to_unit=stop == 0)
+        forth(out, x, domain, tables, room, inverse=True, to_unit=stop == 0)
         if stop == 0:
             # the only pass there is, and `product_kernel` does it
             return
@@ -51,14 +73,7 @@ def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) 
             RL=bottom,
             T=code,
         )
-        back(
-            *(out, out, domain, code, room),
-            log_order=log_n,
-            inverse=False,
-            coset=True,
-            first=1,
-            stop=stop,
-        )
+        back(out, out, domain, tables, room, inverse=False, coset=True, first=1, stop=stop)
 
     one, two, three = (torch.empty(8, n, dtype=torch.int32, device=device) for _ in range(3))
     evaluate(b, one, three, n_passes)
@@ -74,19 +89,17 @@ def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) 
         T=code,
     )
     forth(
-        *(two, x, domain, code, three),
-        log_order=log_n,
+        *(two, x, domain, tables, three),
         inverse=True,
         coset=True,
         first=n_passes - 2,
         to_unit=False,
     )
-    forth(one, aligned(c), domain, code, three, log_order=log_n, inverse=True)
-    # `two` is n^3 times what it should be, `one` n times; x^n - 1 is -2 on the coset
-    scales = tuple(pow(-2 * n**k, -1, FR.modulus) for k in (3, 1))
+    forth(one, c, domain, tables, three, inverse=True)
+    # `two` is n^3 times what it should be, `one` n times
     launch_pass(
         *(ntt_passes.combine_kernel, n >> bottom, device),
-        *(two, two, one, table, twiddles.constants(scales, code, device), n, n, n),
+        *(two, two, one, table, scales, n, n, n),
         *(n >> bottom, log_n),
         RL=bottom,
         FINISHED=one_pass,

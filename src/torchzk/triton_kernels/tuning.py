@@ -1,8 +1,17 @@
-"""Launch shapes as data: by operation, limbs of a coordinate and architecture."""
+"""What was tuned, as data: by operation, limbs of a coordinate and architecture.
+
+`SHAPES` says how kernels are launched, `NUMBERS` holds other integers, which may go by size. An
+operation whose numbers differ in G1 and G2 has an entry for each, with the curve in its name.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
+
+Key = tuple[str, int, int]
+"""Operation, limbs, architecture as in sm_90."""
 
 
 @dataclass(frozen=True)
@@ -14,27 +23,68 @@ class Shape:
     num_warps: int
     measured: str
     """What chose it."""
+    registers: int | None = None
+    """The most a thread may take, if there is a limit."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """An integer by size."""
+
+    steps: tuple[tuple[int, int], ...]
+    """(log2 of the least size, value), by size, the first from 0 on."""
+    measured: str
+    """What chose it."""
+
+    def at(self, log_n: int) -> int:
+        """The value at size 2^log_n."""
+        return next(value for least, value in reversed(self.steps) if log_n >= least)
 
 
 # one element a thread: more were 2 to 5 % slower, blocks of 64 to 512 alike within 2 %
 _ELEMENTWISE = Shape(128, 4, "multiplication loops on one H200, Triton 3.6")
 # a power is one long chain: two elements a thread take twice as long, larger blocks 5 % longer
 _FERMAT = Shape(32, 1, "powers of 2^8 and 2^14 elements on one H200, Triton 3.6")
+_NTT = "runs/bench/ntt.jsonl: one H200, Triton 3.6"
 
-SHAPES: dict[tuple[str, int, int], Shape] = {
+SHAPES: dict[Key, Shape] = {
     ("elementwise", 8, 90): _ELEMENTWISE,
     ("elementwise", 12, 90): _ELEMENTWISE,
     ("inverse", 8, 90): _ELEMENTWISE,
     ("inverse", 12, 90): _ELEMENTWISE,
     ("fermat", 8, 90): _FERMAT,
     ("fermat", 12, 90): _FERMAT,
+    # 168 registers: 2 % quicker forward at 2^27 and 2^24, 2 to 8 % slower back and at 2^20; no
+    # limit is slower everywhere; blocks of 64 or 256 lanes: within 3 %
+    ("ntt pass", 8, 90): Shape(128, 4, _NTT, registers=128),
+    # squares of words: side 2^6 turned 2^27 words in 2.2 ms, 2^5 in 2.6, 2^7 in 3.0
+    ("bit reversal", 8, 90): Shape(1 << 12, 8, _NTT),
 }
-"""Keyed by (operation, limbs, architecture), the architecture as in sm_90."""
+
+NUMBERS: dict[Key, Number] = {
+    # log2 of the blocks that are gone through together, by log2 of a pass's distance: where it
+    # reads many constants, 448 bytes times the distance. Groups of 2^3 blocks: 5 % quicker than
+    # none, of 2^2 and 2^6 less so
+    ("ntt group", 8, 90): Number(((0, 0), (16, 3)), _NTT),
+    # 1 where as many elements are worth a graph: launches take longer than kernels up to 2^20
+    ("ntt graph", 8, 90): Number(((0, 1), (21, 0)), _NTT),
+}
 
 DEFAULT_ARCH = 90
-"""Whose shapes serve an architecture that has none of its own."""
+"""Whose entries serve an architecture that has none of its own."""
+
+T = TypeVar("T")
 
 
 def shape_for(op: str, limbs: int, arch: int) -> Shape:
     """The launch shape of `op`; an architecture without a row takes that of `DEFAULT_ARCH`."""
-    return SHAPES.get((op, limbs, arch)) or SHAPES[(op, limbs, DEFAULT_ARCH)]
+    return _entry(SHAPES, op, limbs, arch)
+
+
+def number_for(op: str, limbs: int, arch: int, log_n: int) -> int:
+    """The number `op` at size 2^log_n; architectures as for `shape_for`."""
+    return _entry(NUMBERS, op, limbs, arch).at(log_n)
+
+
+def _entry(table: Mapping[Key, T], op: str, limbs: int, arch: int) -> T:
+    return table.get((op, limbs, arch)) or table[(op, limbs, DEFAULT_ARCH)]

@@ -1,0 +1,143 @@
+"""Transforms through CUDA graphs against the reference; interpreted, nothing is captured."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from torchzk.ops.layout import pack
+from torchzk.ops.ntt import ntt_dif as reference
+from torchzk.ops.quotient import quotient as reference_quotient
+from torchzk.params.domains import Domain
+from torchzk.params.fields import FR
+from torchzk.triton_kernels import graphs, ntt_dif, quotient, twiddles
+from torchzk.triton_kernels.graphs import GRAPHS, Graphs
+from triton_kernels.lanes import INTERPRETED
+from triton_kernels.samples import sample
+
+LOG_N = 2 if INTERPRETED else 12
+
+
+@pytest.fixture(autouse=True)
+def none_left() -> Iterator[None]:
+    GRAPHS.drop()
+    yield
+    GRAPHS.drop()
+
+
+def vector(log_n: int, seed: int, device: torch.device) -> torch.Tensor:
+    return pack(sample(FR, 1 << log_n, seed), FR, device)
+
+
+def test_new_inputs_get_their_own_outputs(device: torch.device) -> None:
+    """The first call is plain, the second captures, the third replays; no output changes later."""
+    domain = Domain(LOG_N)
+    xs = [vector(LOG_N, seed, device) for seed in range(4)]
+    before = [x.clone() for x in xs]
+    outs = [ntt_dif(x, domain) for x in xs]
+    assert len(GRAPHS) == (device.type == "cuda")
+    assert all(torch.equal(x, y) for x, y in zip(xs, before, strict=True))
+    assert all(torch.equal(y, reference(x, domain)) for x, y in zip(xs, outs, strict=True))
+    abc = [tuple(vector(LOG_N, 3 * k + j, device) for j in range(3)) for k in range(3)]
+    hs = [quotient(a, b, c, domain) for a, b, c in abc]
+    for h, (a, b, c) in zip(hs, abc, strict=True):
+        assert torch.equal(h, reference_quotient(a, b, c, domain))
+
+
+def test_tables_that_the_cache_forgot_are_kept(device: torch.device) -> None:
+    domain, x = Domain(LOG_N), vector(LOG_N, 1, device)
+    outs = [ntt_dif(x, domain) for _ in range(2)]
+    twiddles.roots.cache_clear()
+    twiddles.constants.cache_clear()
+    # what was theirs may be anybody's by now
+    others = [torch.full((1 << k,), -1, dtype=torch.int32, device=device) for k in range(20)]
+    outs.append(ntt_dif(x, domain))
+    assert len(others) == 20
+    assert all(torch.equal(y, reference(x, domain)) for y in outs)
+
+
+def test_as_part_of_another_graph(device: torch.device) -> None:
+    """Captured by somebody else, the launches are theirs; interpreted, there is nobody else."""
+    domain, x = Domain(LOG_N), vector(LOG_N, 1, device)
+    expected = ntt_dif(x, domain)
+    if device.type == "cuda":
+        whole = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(whole):
+            out = ntt_dif(ntt_dif(x, domain), domain)
+        assert len(GRAPHS) == 0
+        for _ in range(2):
+            whole.replay()
+            assert torch.equal(out, ntt_dif(expected, domain))
+    assert torch.equal(expected, reference(x, domain))
+
+
+# the interpreter is of one thread
+if not INTERPRETED:
+
+    def test_threads_and_streams_share_graphs(device: torch.device) -> None:
+        domain, wrong = Domain(LOG_N), list[int]()
+
+        def work(seed: int) -> None:
+            with torch.cuda.stream(torch.cuda.Stream(device)):
+                xs = [vector(LOG_N, 10 * seed + k, device) for k in range(8)]
+                ys = [ntt_dif(x, domain) for x in xs]
+                if not all(
+                    torch.equal(y, reference(x, domain)) for x, y in zip(xs, ys, strict=True)
+                ):
+                    wrong.append(seed)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+
+
+class Recorded:
+    """Stands in for a graph: notes what would be done to one."""
+
+    closed: list[str] = []
+
+    def __init__(self, launches: Callable[..., torch.Tensor], *_: object) -> None:
+        self.launches, self.done = launches, self
+
+    def synchronize(self) -> None:
+        self.closed.append("waited")
+
+    def replay(self, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        return self.launches(*inputs) + 100
+
+
+class Cuda:
+    """A tensor that says it is on CUDA, as far as the book-keeping looks."""
+
+    def __init__(self, n: int) -> None:
+        self.device, self.shape, self.value = torch.device("cuda", 0), torch.Size([n]), n
+
+
+def test_the_least_recently_used_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The book-keeping alone, on any machine."""
+    monkeypatch.setattr(graphs, "_Graph", Recorded)
+    monkeypatch.setattr(graphs, "on_device", lambda device: threading.Lock())
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: None)
+    monkeypatch.setattr(Recorded, "closed", [])
+    kept = Graphs(2)
+
+    def run(key: str, n: int = 1) -> int:
+        return kept.run(key, lambda: lambda x: x.value, Cuda(n))  # type: ignore[arg-type, return-value, return, misc]
+
+    assert [run("a"), run("a"), run("a")] == [1, 101, 101]
+    assert [run("a", 2), run("a", 2)] == [2, 102]
+    assert len(kept) == 2 and Recorded.closed == []
+    # of the two, the first was used longest ago
+    assert run("b") == 1 and len(kept) == 1 and Recorded.closed == ["waited"]
+    assert run("a", 2) == 102 and run("a") == 1
+    kept.drop()
+    assert len(kept) == 0 and Recorded.closed == ["waited"] * 2
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert [run("a"), run("a"), run("a")] == [1, 1, 1]
