@@ -105,20 +105,47 @@ def challenge_block(layers: int, data_levels: int, arities: tuple[int, ...]) -> 
     return cs.block()
 
 
+def parent_rows(layer: int) -> list[tuple[int, int]]:
+    """Of which parents' columns, and which rows of them, the labels of a layer are the hash of.
+
+    Columns 0 to 5 are those of the base graph; both numbers count from 0, `layer` from 1.
+    """
+    rows = [(column, layer - 1) for column in range(DRG_PARENTS)]
+    if layer > 1:
+        rows += [(column, layer - 2) for column in range(DRG_PARENTS, PARENTS)]
+    return rows
+
+
+def label_message(
+    layer: int,
+    replica_id: Sequence[Boolean],
+    node: Sequence[Boolean],
+    parents: Sequence[Sequence[Boolean]],
+) -> list[Boolean]:
+    """What a label is the hash of: bits of bytes, each most significant bit first.
+
+    Args:
+        layer: Counted from 1.
+        replica_id: 255 bits of a number, least significant first.
+        node: 64 of them.
+        parents: The numbers of `parent_rows`, as bits of 255.
+
+    Source:
+        spec/porep.md sections 5 and 11.
+    """
+    message = number_bits(replica_id)
+    message += [*constant(layer)[::-1], *node[::-1], *[False] * _LABEL_PADDING]
+    labels = [number_bits(bits) for bits in parents]
+    for i in range(LABEL_PARENTS):
+        message += labels[i % len(labels)]
+    return message
+
+
 def _label(
     cs: ConstraintSystem, layer: int, node: Sequence[Boolean], columns: Sequence[Sequence[Variable]]
 ) -> Variable:
-    """The label of `node` in `layer`, counted from 1, from the rows of its parents' columns.
-
-    Rows are decomposed again for every label that takes them.
-    """
-    rows = [column[layer - 1] for column in columns[:DRG_PARENTS]]
-    if layer > 1:
-        rows += [column[layer - 2] for column in columns[DRG_PARENTS:]]
-    parents = [number_bits(num.to_bits(cs, row)) for row in rows]
+    """The label of `node`. Rows are decomposed again for every label that takes them."""
+    parents = [num.to_bits(cs, columns[column][row]) for column, row in parent_rows(layer)]
     replica_id = [Bit(REPLICA_ID + 1 + i) for i in range(num.N_BITS)]
-    message = number_bits(replica_id)
-    message += [*constant(layer)[::-1], *node[::-1], *[False] * _LABEL_PADDING]
-    for i in range(LABEL_PARENTS):
-        message += parents[i % len(parents)]
-    return pack_bits(cs, reverse_in_bytes(sha256(cs, message))[:CAPACITY])
+    digest = sha256(cs, label_message(layer, replica_id, node, parents))
+    return pack_bits(cs, reverse_in_bytes(digest)[:CAPACITY])

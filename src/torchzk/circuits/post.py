@@ -12,15 +12,13 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.gadgets import poseidon
-from torchzk.circuits.gadgets.num import enforce_equal, inputize
+from torchzk.circuits.gadgets.num import enforce_equal, inputize, integer_wires, one
 from torchzk.circuits.gadgets.por import leaf_index, level_wires, por, por_wires
 from torchzk.circuits.post_shapes import PostShape
 from torchzk.circuits.post_slots import PostSlots
 from torchzk.circuits.recorder import ConstraintSystem
 from torchzk.errors import LayoutError
 from torchzk.groth16.r1cs import Assignment, Block, R1cs
-from torchzk.ops.layout import pack_mont
-from torchzk.params.fields import FR
 
 
 def post_r1cs(shape: PostShape) -> R1cs:
@@ -70,14 +68,9 @@ def assign(backend: Backend, shape: PostShape, slots: PostSlots) -> Assignment:
 
 
 def _inputs(backend: Backend, slots: PostSlots) -> torch.Tensor:
-    numbers = leaf_index(slots.indices, slots.arities)
-    limbs = numbers.new_zeros(8, *numbers.shape, dtype=torch.int32)
-    # the conversion keeps the low 32 bits, which is what a limb is
-    limbs[0], limbs[1] = numbers.to(torch.int32), (numbers >> 32).to(torch.int32)
-    leaves = backend.to_mont(limbs, FR)
+    leaves = integer_wires(backend, leaf_index(slots.indices, slots.arities))
     own = torch.cat((slots.comm_r.unsqueeze(2), leaves), dim=2)
-    one = pack_mont([1], FR, own.device)
-    return torch.cat((one, own.flatten(1)), dim=1)
+    return torch.cat((one(own.device), own.flatten(1)), dim=1)
 
 
 def _aux(backend: Backend, slots: PostSlots) -> torch.Tensor:

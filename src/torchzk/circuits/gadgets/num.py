@@ -76,6 +76,14 @@ def bit_wires(bits: torch.Tensor) -> torch.Tensor:
     return torch.where(bits, one(bits.device).view(8, *[1] * bits.ndim), 0)
 
 
+def integer_wires(backend: Backend, values: torch.Tensor) -> torch.Tensor:
+    """Non-negative int64 `[*batch]` as numbers in Montgomery form, int32 `[8, *batch]`."""
+    limbs = values.new_zeros(FR.n_limbs, *values.shape, dtype=torch.int32)
+    # the conversion keeps the low 32 bits, which is what a limb is
+    limbs[0], limbs[1] = values.to(torch.int32), (values >> LIMB_BITS).to(torch.int32)
+    return backend.to_mont(limbs, FR)
+
+
 @lru_cache(maxsize=8)
 def one(device: torch.device) -> torch.Tensor:
     """ONE in Montgomery form, int32 `[8, 1]`."""
