@@ -13,14 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from torchzk.circuits.chacha import chacha_blocks
+from torchzk.circuits.porep_shapes import DRG_PARENTS, EXPANDER_PARENTS, PARENTS
 from torchzk.circuits.registered import ApiVersion
 from torchzk.errors import LayoutError
 
 Nodes = npt.NDArray[np.int64]
 
-DRG_PARENTS = 6
-EXPANDER_PARENTS = 8
-PARENTS = DRG_PARENTS + EXPANDER_PARENTS
 _SAMPLED = DRG_PARENTS - 1
 """Parents of the base graph that are drawn; the sixth is the node before. Also its metagraph's
 nodes to a node."""

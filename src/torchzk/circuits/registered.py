@@ -53,6 +53,11 @@ class RegisteredSeal:
     interactive: bool
     """Challenges need a seed from the chain."""
 
+    @property
+    def by_seed_alone(self) -> bool:
+        """Whether challenges follow from replica_id and seed, and not from comm_r."""
+        return self.interactive and not self.synthetic
+
 
 @dataclass(frozen=True)
 class RegisteredUpdate:

@@ -1,0 +1,29 @@
+"""Labels of the stacked graph: what a node of a layer holds. Source: spec/porep.md section 5."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import cycle, islice
+
+from torchzk.circuits.porep_shapes import LABEL_PARENTS
+from torchzk.circuits.replica_id import clear_top_bits
+
+
+def label(replica_id: bytes, layer: int, node: int, parent_labels: Sequence[bytes]) -> bytes:
+    """The label of one node, a canonical little-endian Fr below 2^254.
+
+    Args:
+        replica_id: 32 bytes.
+        layer: From 1 on.
+        node: Its number; node 0 has no parents, and any given are ignored.
+        parent_labels: 32 bytes each: those of its 6 DRG parents in the same layer, then, above
+            layer 1, those of its 8 expander parents in the layer before.
+    """
+    head = replica_id + layer.to_bytes(4, "big") + node.to_bytes(8, "big") + bytes(20)
+    return clear_top_bits(hashlib.sha256(head + b"".join(hashed(node, parent_labels))).digest())
+
+
+def hashed(node: int, parent_labels: Sequence[bytes]) -> list[bytes]:
+    """The parent labels as they are hashed: repeated to 37 of them, none for node 0."""
+    return list(islice(cycle(parent_labels), LABEL_PARENTS)) if node else []
