@@ -53,7 +53,7 @@ def _columns(backend: Backend, r1cs: R1cs, index: int, y: torch.Tensor) -> torch
     by_head = backend.spmv_transposed(block_matrices(head, y.device)[index], y_head)
     inputs[:, :n], aux[:, : head.n_aux] = by_head[:, :n], by_head[:, n:]
     matrix, shared = _narrow(body, index, y.device)
-    sizes = (n, body.n_inputs, shared.shape[0], body.n_imports, body.n_aux)
+    sizes = [n, body.n_inputs, shared.shape[0], body.n_imports, body.n_aux]
     imports = torch.from_numpy(r1cs.imports).to(y.device)
     step = max(1, _ROWS_AT_ONCE // max(1, body.n_constraints))
     for copies in ranges(r1cs.copies, step):
@@ -61,7 +61,7 @@ def _columns(backend: Backend, r1cs: R1cs, index: int, y: torch.Tensor) -> torch
         first = head.n_constraints + copies.start * body.n_constraints
         rows = y[:, first : first + k * body.n_constraints]
         rows = rows.view(8, k, body.n_constraints).transpose(1, 2).contiguous()
-        by_body = backend.spmv_transposed(matrix, rows).split(sizes, dim=1)
+        by_body = backend.spmv_transposed(matrix, rows).split_with_sizes(sizes, dim=1)
         _grow(backend, inputs, torch.arange(n, device=y.device), _sum_copies(backend, by_body[0]))
         _grow(backend, aux, shared, _sum_copies(backend, by_body[2]))
         _grow_repeated(backend, aux, imports[copies].t().flatten(), by_body[3].flatten(1))

@@ -1,0 +1,110 @@
+"""The values of `sha256.hash_numbers` for many pairs of nodes, written where they belong.
+
+All but one of its 45,339 variables are bits: of the two nodes, and of words that the two
+compressions compute. A table says of which word, and which bit, so that all wires of a batch are
+one gather. Source: spec/gadgets.md sections 4 and 5.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+
+from torchzk.backends import Backend
+from torchzk.circuits.gadgets.compression import BLOCK_BITS, N_STEPS, compression_steps
+from torchzk.circuits.gadgets.multipack import CAPACITY
+from torchzk.circuits.gadgets.num import N_BITS, one
+from torchzk.circuits.gadgets.sha256 import chain, numbers_pattern, padding
+from torchzk.circuits.gadgets.uint32 import WORD_BITS
+from torchzk.ops.chunks import chunk_size, ranges
+from torchzk.params.fields import FR, LIMB_BITS
+from torchzk.params.sha256 import IV
+
+_PAIR = 2
+# of the bank: it has the two nodes in canonical form, then each compression's steps of 64 bits
+_NODE_WORDS = _PAIR * FR.n_limbs
+_STEP_WORDS = 2
+# pairs that are worked on at once, whose bits take 180 KB each
+_MOST_PAIRS = 2048
+_CHUNK_A_PAIR = 16
+# of a digest 254 bits are kept
+_TOP_LIMB = (1 << CAPACITY - LIMB_BITS * (FR.n_limbs - 1)) - 1
+
+
+@lru_cache(maxsize=1)
+def n_pair_wires() -> int:
+    """Variables that the hash of a pair allocates; the last is the parent."""
+    compressed = sum(x.template.n_aux for x in chain(numbers_pattern(_PAIR)))
+    return _PAIR * N_BITS + compressed + 1
+
+
+def write_pair_wires(backend: Backend, pairs: torch.Tensor, out: torch.Tensor) -> None:
+    """The wires of the hashes of pairs, written to `out`.
+
+    Args:
+        backend: The operations to use.
+        pairs: int32 `[8, 2, *batch]`, of one axis or two, in Montgomery form.
+        out: int32 `[8, *batch, n_pair_wires()]`, which may be a view of an assignment.
+    """
+    if not pairs.numel():
+        return
+    per_place = pairs.shape[3] if pairs.ndim > 3 else 1
+    at_once = min(chunk_size(pairs.device) // _CHUNK_A_PAIR, _MOST_PAIRS)
+    for piece in ranges(pairs.shape[2], max(1, at_once // per_place)):
+        _write(backend, pairs[:, :, piece], out[:, piece])
+
+
+def _write(backend: Backend, pairs: torch.Tensor, out: torch.Tensor) -> None:
+    device, batch = pairs.device, pairs.shape[2:]
+    nodes = backend.from_mont(pairs.flatten(2), FR).transpose(0, 1).flatten(0, 1)
+    ending, state = (x.expand(-1, nodes.shape[1]) for x in _constants(device))
+    bank = [nodes.t()]
+    for block in (_swapped(nodes), ending):
+        steps, state = compression_steps(block, state)
+        bank.append(steps.t().contiguous().view(torch.int32))
+    word, lift, flip = _table(device)
+    bits = torch.cat(bank, dim=1).index_select(1, word)
+    # the bit goes to the top of its word, and from there all the way down
+    bits.bitwise_left_shift_(lift).bitwise_right_shift_(LIMB_BITS - 1).bitwise_xor_(flip)
+    bits = bits.view(*batch, -1)
+    for limb, unit in zip(out[..., :-1].unbind(0), one(device).unbind(0), strict=True):
+        torch.bitwise_and(bits, unit, out=limb)
+    parent = _swapped(state)
+    parent[-1] &= _TOP_LIMB
+    out[..., -1] = backend.to_mont(parent.to(torch.int32), FR).view(-1, *batch)
+
+
+def _swapped(words: torch.Tensor) -> torch.Tensor:
+    """Words with their bytes in the other order, as int64 in [0, 2^32)."""
+    x = words.to(torch.int64)
+    return (x & 0xFF) << 24 | (x >> 8 & 0xFF) << 16 | (x >> 16 & 0xFF) << 8 | x >> 24 & 0xFF
+
+
+@lru_cache(maxsize=8)
+def _constants(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """The second block and the initial state, int64 words `[16, 1]` and `[8, 1]`."""
+    bits = "".join(str(int(bit)) for bit in padding(BLOCK_BITS))
+    ending = [int(bits[i : i + WORD_BITS], 2) for i in range(0, BLOCK_BITS, WORD_BITS)]
+    block, state = (torch.tensor(words, device=device).unsqueeze(1) for words in (ending, IV))
+    return block, state
+
+
+@lru_cache(maxsize=8)
+def _table(device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """For each bit its word of the bank, how far it is below its top, and -1 if it is negated."""
+    of_node = torch.arange(N_BITS)
+    words = [FR.n_limbs * i + of_node // LIMB_BITS for i in range(_PAIR)]
+    bits = [of_node % LIMB_BITS] * _PAIR
+    flips = [torch.zeros_like(of_node)] * _PAIR
+    start = _NODE_WORDS
+    for recorded in chain(numbers_pattern(_PAIR)):
+        words.append(start + _STEP_WORDS * recorded.step + recorded.bit // LIMB_BITS)
+        bits.append(recorded.bit % LIMB_BITS)
+        flips.append(-recorded.flipped)
+        start += _STEP_WORDS * N_STEPS
+    lift = LIMB_BITS - 1 - torch.cat(bits)
+    word, lift, flip = (
+        x.to(torch.int32).to(device) for x in (torch.cat(words), lift, torch.cat(flips))
+    )
+    return word, lift, flip
