@@ -5,6 +5,7 @@ Source: spec/porep.md section 1.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from torchzk.circuits.sectors import SECTOR_SHAPES, SectorShape
@@ -42,6 +43,20 @@ class StackedShape:
     def arities(self) -> tuple[int, ...]:
         """Arity of each level of TreeC and TreeR, from the leaf upwards."""
         return self.sector.tree_r.arities
+
+    @property
+    def cache_identifier(self) -> str:
+        """File name stem of the official parameters, without the version. spec/groth16.md 10."""
+        tree = self.sector.tree_r
+        name = f"merkletree-poseidon_hasher-8-{tree.sub}-{tree.top}"
+        text = (
+            "layered_drgporep::PublicParams{ graph: stacked_graph::StackedGraph{expansion_degree: "
+            f"{EXPANDER_PARENTS} base_graph: drgraph::BucketGraph{{size: {self.sector.n_nodes}; "
+            f"degree: {DRG_PARENTS}; hasher: poseidon_hasher}} }}, challenges: LayerChallenges {{ "
+            f"layers: {self.layers}, max_count: {self.n_challenges} }}, tree: {name} }}"
+        )
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return f"stacked-proof-of-replication-{name}-sha256_hasher-{digest}"
 
 
 def porep_shape(sector_size: int) -> StackedShape:

@@ -1,0 +1,170 @@
+"""Assignments of PoRep partitions against the reference: every value, every product."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from c1_samples import parsed, reference
+from porep_samples import witness_of
+from torchzk.backends import Backend
+from torchzk.circuits.porep import porep_r1cs, public_inputs
+from torchzk.circuits.porep_assign import assign
+from torchzk.circuits.porep_shapes import StackedShape, porep_shape
+from torchzk.circuits.porep_wires import challenge_wires
+from torchzk.circuits.porep_witness import MerklePaths, PorepWitness
+from torchzk.circuits.registered import default_seal
+from torchzk.circuits.synthetic import SectorName, make_sector
+from torchzk.circuits.synthetic_jobs import job_text
+from torchzk.errors import LayoutError
+from torchzk.groth16.products import products, unsatisfied_row
+from torchzk.groth16.r1cs import Assignment, R1cs
+from torchzk.ops.layout import unpack_mont
+from torchzk.params.fields import FR
+from torchzk.timeline import Timeline
+
+SMALL = [("sector2k_a", 2 << 10)]
+OTHERS = [
+    ("synth2k", 2 << 10),
+    ("real8m", 8 << 20),
+    ("synth8m", 8 << 20),
+    ("synth512m", 512 << 20),
+]
+LARGE = [("synth32g", 32 << 30), ("synth64g", 64 << 30)]
+_AT_ONCE = 1 << 20
+
+
+@lru_cache(maxsize=1)
+def _r1cs(shape: StackedShape) -> R1cs:
+    return porep_r1cs(shape)
+
+
+def _c1(name: str, sector_size: int, backend: Backend, device: torch.device) -> dict[str, Any]:
+    if not name.startswith("synth"):
+        return parsed(name)
+    registered = default_seal(sector_size)
+    assert registered is not None
+    sector = make_sector(SectorName(name, registered, 7, 1000), backend, device, Timeline())
+    c1: dict[str, Any] = json.loads("".join(job_text(sector, "porep")))
+    return c1
+
+
+def _digest(backend: Backend, values: torch.Tensor) -> str:
+    """As `plain_r1cs.digest_of`, of millions of values `[8, n]` in Montgomery form."""
+    state = hashlib.sha256()
+    for piece in values.split(_AT_ONCE, dim=1):  # type: ignore[no-untyped-call]
+        canonical = backend.from_mont(piece.contiguous(), FR)
+        state.update(canonical.t().contiguous().cpu().numpy().astype("<i4").tobytes())
+    return state.hexdigest()
+
+
+def _check_products(
+    backend: Backend, r1cs: R1cs, assignment: Assignment, expected: list[str]
+) -> None:
+    abc = products(backend, r1cs, assignment)
+    assert [_digest(backend, x[:, : r1cs.n_rows]) for x in abc] == expected
+    assert unsatisfied_row(backend, *abc) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "sector_size"),
+    [*SMALL, *(pytest.param(*case, marks=pytest.mark.full("20 s a sector")) for case in OTHERS)],
+)
+def test_assignment_and_products(
+    name: str, sector_size: int, golden: Path, backend: Backend, device: torch.device
+) -> None:
+    digests = json.loads((golden / "porep_witness.json").read_text())[name]
+    shape = porep_shape(sector_size)
+    c1 = _c1(name, sector_size, backend, device)
+    for partition, expected in enumerate(digests):
+        assignment = assign(backend, shape, witness_of(c1, partition, device))
+        assert _digest(backend, assignment.inputs) == expected["inputs_sha256"]
+        assert _digest(backend, assignment.aux) == expected["aux_sha256"]
+        wanted = expected["abc_with_input_rows_sha256"]
+        _check_products(backend, _r1cs(shape), assignment, wanted)
+
+
+@pytest.mark.full("two minutes and 6 GB a sector")
+@pytest.mark.parametrize(("name", "sector_size"), LARGE)
+def test_assignment_of_eleven_layers(
+    name: str, sector_size: int, golden: Path, backend: Backend, device: torch.device
+) -> None:
+    digests = json.loads((golden / "porep_witness.json").read_text())[name]
+    c1 = _c1(name, sector_size, backend, device)
+    for partition, expected in enumerate(digests):
+        witness = witness_of(c1, partition, device)
+        assignment = assign(backend, porep_shape(sector_size), witness)
+        assert _digest(backend, assignment.inputs) == expected["inputs_sha256"]
+        assert _digest(backend, assignment.aux) == expected["aux_sha256"]
+
+
+def _first_challenge(witness: PorepWitness) -> PorepWitness:
+    def cut(paths: MerklePaths) -> MerklePaths:
+        return MerklePaths(paths.indices[:1], tuple(x[:, :1] for x in paths.siblings))
+
+    return replace(
+        witness,
+        challenges=witness.challenges[:1],
+        data_leaves=witness.data_leaves[:, :1],
+        data_paths=cut(witness.data_paths),
+        parent_columns=witness.parent_columns[:, :1],
+        paths=cut(witness.paths),
+    )
+
+
+def test_one_wrong_value_is_found_in_the_first_row_it_breaks(
+    backend: Backend, device: torch.device
+) -> None:
+    shape = replace(porep_shape(2048), n_challenges=1)
+    witness = _first_challenge(witness_of(parsed("sector2k_a"), 0, device))
+    assignment = assign(backend, shape, witness)
+    r1cs, wires = porep_r1cs(shape), challenge_wires(shape)
+    # the label of layer 1: row `last` packs it, and only a later row takes it
+    place = r1cs.prologue.n_aux + wires.labels[0]
+    rows = r1cs.block.c
+    (last,) = (rows.cols == rows.cols.dtype.type(4 + 18 + place)).nonzero()[0][:1]
+    row = r1cs.prologue.n_constraints + int(rows.starts.searchsorted(last, side="right")) - 1
+    assignment.aux[:, place] ^= 1
+    assert unsatisfied_row(backend, *products(backend, r1cs, assignment)) == row
+
+
+def test_public_inputs(backend: Backend, device: torch.device) -> None:
+    (hexadecimal,) = reference("sector2k_a")["public_inputs_hex_le"]
+    expected = [int.from_bytes(bytes.fromhex(x), "little") for x in hexadecimal]
+    c1 = parsed("sector2k_a")
+    (proofs,) = next(iter(c1["vanilla_proofs"].values()))
+    challenges = []
+    for proof in proofs:
+        columns = proof["replica_column_proofs"]
+        parents = [*columns["drg_parents"], *columns["exp_parents"]]
+        nodes = [parent["column"]["index"] for parent in parents]
+        challenges.append((columns["c_x"]["column"]["index"], nodes))
+    replica_id, comm_d, comm_r = (
+        int.from_bytes(bytes(c1[name]), "little") for name in ("replica_id", "comm_d", "comm_r")
+    )
+    assert public_inputs(replica_id, comm_d, comm_r, challenges) == expected
+    inputs = assign(backend, porep_shape(2048), witness_of(c1, 0, device)).inputs
+    assert unpack_mont(inputs, FR) == [1, *expected]
+
+
+def test_a_witness_of_another_shape_is_refused(backend: Backend, device: torch.device) -> None:
+    witness = witness_of(parsed("sector2k_a"), 0, device)
+    with pytest.raises(LayoutError, match=r"must be \(2, 2, 18, .*, got \(2, 2, 6, \(8, 8\)\)"):
+        assign(backend, porep_shape(8 << 20), witness)
+    with pytest.raises(LayoutError, match="a PoRep witness of 2 challenges"):
+        replace(witness, data_leaves=witness.data_leaves[:, :1])
+    with pytest.raises(LayoutError, match="challenges are int64"):
+        replace(witness, challenges=witness.challenges.int())
+    with pytest.raises(LayoutError, match="paths of 2 challenges"):
+        replace(witness, paths=witness.data_paths)
+    with pytest.raises(LayoutError, match="siblings of level 0"):
+        MerklePaths(witness.paths.indices, tuple(x[:, :1] for x in witness.paths.siblings))
+    with pytest.raises(LayoutError, match="indices are int64"):
+        MerklePaths(witness.paths.indices[..., :1], witness.paths.siblings)
