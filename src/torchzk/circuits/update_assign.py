@@ -19,7 +19,6 @@ from torchzk.circuits.gadgets.insertion import INSERT_WIRES, insert_wires
 from torchzk.circuits.gadgets.num import (
     N_BITS,
     bit_wires,
-    bits_of,
     integer_wires,
     one,
     to_bits_wires,
@@ -158,7 +157,7 @@ def _partition_bits(shape: UpdateShape, partition: int, device: torch.device) ->
 
 @lru_cache(maxsize=16)
 def _challenge_places(shape: UpdateShape, device: torch.device) -> torch.Tensor:
-    """int64 `[challenge_bits, c]`: where in the flattened bits `[255, digests]` a challenge's are."""
+    """int64 `[challenge_bits, c]`: where a challenge's bits are in the flat `[255, digests]`."""
     challenge = torch.arange(shape.n_challenges)
     place = challenge % shape.challenges_per_digest * shape.challenge_bits
     bit = torch.arange(shape.challenge_bits).unsqueeze(1) + place
