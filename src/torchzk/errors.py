@@ -31,6 +31,10 @@ class UnsatisfiedError(TorchzkError):
         self.row = row
 
 
+class CacheError(TorchzkError):
+    """A file that torchzk keeps for itself is damaged; it can be made again."""
+
+
 class ConfigError(TorchzkError):
     """A config file or command line is missing, malformed, or asks for the impossible."""
 

@@ -48,7 +48,9 @@ def porep_values(backend: Backend, witness: PorepWitness, bank: Bank) -> PorepVa
     c = witness.n_challenges
     words = torch.zeros(c, bank.n_words, dtype=torch.int32, device=witness.challenges.device)
     steps = words[:, bank.steps :].view(torch.int64).view(c, bank.compressions, N_STEPS)
-    words[:, bank.node : bank.node + 2] = witness.challenges.unsqueeze(1).view(torch.int32)
+    words[:, bank.node : bank.node + 2] = (
+        witness.challenges.contiguous().view(torch.int32).view(c, 2)
+    )
     words[:, bank.data_indices : bank.rows] = witness.data_paths.indices
     rows = backend.from_mont(witness.parent_columns.flatten(2), FR)
     words[:, bank.rows : bank.children] = rows.permute(1, 2, 0).flatten(1)

@@ -1,0 +1,87 @@
+"""Blocks on disk: the same block comes back, or a damaged file does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from torchzk.circuits.block_cache import block_path, cached_block, load_block, save_block
+from torchzk.circuits.gadgets import num, poseidon
+from torchzk.circuits.recorder import ConstraintSystem
+from torchzk.errors import CacheError
+from torchzk.groth16.r1cs import Block, R1cs
+from torchzk.groth16.r1cs_digest import digest
+
+
+def _record() -> Block:
+    cs = ConstraintSystem()
+    inputs = cs.alloc_many(2)
+    num.to_bits(cs, inputs[0])
+    num.inputize(cs, poseidon.merkle(cs, inputs))
+    return cs.block()
+
+
+def _refuse() -> Block:
+    raise AssertionError("recorded although it is there")
+
+
+def _same(a: Block, b: Block) -> bool:
+    empty = ConstraintSystem().block()
+    pairs = [
+        (getattr(m, name), getattr(n, name))
+        for m, n in zip(a.matrices, b.matrices, strict=True)
+        for name in ("starts", "cols", "coefficients")
+    ]
+    return digest(R1cs(empty, a, 2)) == digest(R1cs(empty, b, 2)) and all(
+        x.dtype == y.dtype and np.array_equal(x, y) for x, y in pairs
+    )
+
+
+def test_a_block_is_recorded_once(tmp_path: Path) -> None:
+    folder = tmp_path / "made" / "here"
+    first = cached_block(folder, "a circuit", _record)
+    again = cached_block(folder, "a circuit", _refuse)
+    assert _same(first, again)
+    # mapped, and nobody writes to it by mistake
+    assert not again.a.cols.flags.writeable
+    assert block_path(folder, "a circuit") != block_path(folder, "another circuit")
+    with pytest.raises(AssertionError, match="recorded although"):
+        cached_block(folder, "another circuit", _refuse)
+
+
+def _damaged(raw: bytes) -> list[bytes]:
+    """One bit in the magic, the length, the digest, the header and each of nine arrays; more."""
+    places = [0, 8, 20, 50, *range(len(raw) - 3, 2000, -len(raw) // 40)]
+    flipped = [raw[:i] + bytes([raw[i] ^ 4]) + raw[i + 1 :] for i in places]
+    return [*flipped, b"", raw[:20], raw[: len(raw) // 2], raw[:-1], raw + b"\0"]
+
+
+def test_a_damaged_file_is_refused_and_replaced(tmp_path: Path) -> None:
+    block = cached_block(tmp_path, "a circuit", _record)
+    path = block_path(tmp_path, "a circuit")
+    raw = path.read_bytes()
+    for bad in _damaged(raw):
+        path.write_bytes(bad)
+        with pytest.raises(CacheError, match="block"):
+            load_block(path)
+        said: list[str] = []
+        assert _same(cached_block(tmp_path, "a circuit", lambda: block, said.append), block)
+        assert len(said) == 1
+        assert said[0].endswith("it is made again")
+        assert path.read_bytes() == raw
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_sizes_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.block"
+    block = _record()
+    save_block(path, replace(block, n_constraints=block.n_constraints + 1))
+    with pytest.raises(CacheError, match="matrix a of this block has other sizes"):
+        load_block(path)
+    short = replace(block.c, coefficients=block.c.coefficients[:-1])
+    save_block(path, replace(block, c=short))
+    with pytest.raises(CacheError, match="matrix c of this block has other sizes"):
+        load_block(path)
