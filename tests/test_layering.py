@@ -25,7 +25,18 @@ LAYERS = (
     ("strict_yaml", "config"),
     ("scheduler",),
     ("api",),
-    ("cli", "recorded", "summary", "proof_file", "prove", "setup", "verify", "doctor", "synthetic"),
+    (
+        "cli",
+        "recorded",
+        "summary",
+        "proof_file",
+        "prove",
+        "setup",
+        "verify",
+        "doctor",
+        "synthetic",
+        "bench",
+    ),
 )
 LAYER_OF = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 COMMANDS = LAYERS[-1]

@@ -1,0 +1,1 @@
+"""Benchmarks whose inputs are data: `python -m torchzk.bench`. Every result is checked."""

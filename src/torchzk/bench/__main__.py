@@ -1,0 +1,101 @@
+"""Measure operations, and check what they compute: `python -m torchzk.bench [NAME ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from torchzk import cli
+from torchzk.bench.cases import BENCHMARKS, select
+from torchzk.scheduler.progress import Progress
+from torchzk.summary import print_facts
+
+_ROWS = Path("runs") / "bench"
+
+
+def _parser() -> cli.Parser:
+    parser = cli.Parser(
+        "torchzk.bench", "Measure operations, check their results, and append rows to runs/bench/."
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="a name, its beginning, or a glob; all if none"
+    )
+    parser.add_argument("--list", action="store_true", help="print the names and do nothing")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+    cli.add_backend_flag(parser)
+    parser.add_argument("--runs", type=_count, metavar="N", help="how often; 7 or more if not said")
+    parser.add_argument(
+        "--size", type=_count, metavar="N", help="elements, as 1024 or 2^10, instead of all sizes"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="append all rows here, not to a file a group"
+    )
+    parser.add_argument("--commit", metavar="TEXT", help="what rows say of the code, if not git")
+    return parser
+
+
+def _count(text: str) -> int:
+    match = re.fullmatch(r"2\^(\d{1,2})|([1-9]\d{0,9})", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text} is neither a number above 0 nor 2^k")
+    return 1 << int(match[1]) if match[1] else int(match[2])
+
+
+def _bench(wrong: list[str], args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
+    if args.list:
+        for benchmark in BENCHMARKS:
+            screen.answer(benchmark.name)
+        return {"names": [b.name for b in BENCHMARKS]}
+    chosen = select(args.names, args.size)
+    with Progress(screen.console) as progress:
+        watched = progress.watcher
+        with watched.span("load torch"):
+            # late: what is wrong with a name is said without waiting for it
+            from torchzk.backends import choose_backend, variant_on
+            from torchzk.bench import conditions
+            from torchzk.bench.session import run_all
+            from torchzk.bench.table import print_table
+            from torchzk.scheduler.devices import find_device
+        device = find_device(args.device)
+        choice = choose_backend(args.backend or "auto", device)
+        with watched.span("known answers"):
+            variant = variant_on(choice.name, device)
+        facts = conditions.standing(device, args.commit)
+        facts["variant"] = variant.name if variant else None
+        done = run_all(
+            chosen,
+            choice.name,
+            device,
+            watched,
+            runs=args.runs,
+            facts=facts,
+            out=partial(_file, args.out),
+        )
+    results = [result for result, _ in done]
+    wrong += [r.benchmark.name for r in results if not r.exact]
+    print_table(screen.console, results, gpu=device.type == "cuda")
+    where = args.out or _ROWS
+    kept = [("backend", str(choice), ""), ("device", str(facts["device"]), "")]
+    print_facts(screen.console, [*kept, ("rows", f"{len(done)}, in {where}", "")])
+    for name in wrong:
+        screen.line(f"WRONG: {name}", "bold red")
+    return {"ok": not wrong, "wrong": wrong, "rows": [row for _, row in done]}
+
+
+def _file(out: Path | None, group: str) -> Path:
+    return out or _ROWS / f"{group}.jsonl"
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code, 1 if a result was wrong."""
+    wrong: list[str] = []
+    code = cli.execute(_parser(), partial(_bench, wrong), argv)
+    return code or int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(run())
