@@ -14,8 +14,9 @@ import torch
 from groth16.samples import multiple, outsider, small_vk
 from torchzk.backends import Backend
 from torchzk.errors import KeyFileError, LayoutError
+from torchzk.groth16 import params_file
 from torchzk.groth16.encoding import Origin, decode_uncompressed, encode_uncompressed
-from torchzk.groth16.keys import QUERIES, QueryLengths
+from torchzk.groth16.keys import QUERIES, QueryLengths, held
 from torchzk.groth16.params_file import ParamsFile, save_key, write_params
 from torchzk.groth16.vk_file import load_vk, vk_size, vk_to_bytes
 from torchzk.ops.layout import points_to_rows, rows_to_points
@@ -51,9 +52,16 @@ def changed(head: Path, folder: Path, at: int, new: bytes) -> Path:
     return path
 
 
+@pytest.mark.parametrize("read", [1 << 20, 6])
 def test_the_points_are_those_of_the_file(
-    head: Path, golden: Path, backend: Backend, device: torch.device
+    head: Path,
+    golden: Path,
+    backend: Backend,
+    device: torch.device,
+    read: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(params_file, "_POINTS_READ", read)
     raw = head.read_bytes()
     with ParamsFile.open(head, backend) as params:
         assert params.lengths == QueryLengths(h=N, l=N, a=N, b_g1=N, b_g2=N)
@@ -73,6 +81,14 @@ def test_the_points_are_those_of_the_file(
                 assert rows.device.type == device.type
                 assert rows.is_contiguous()
                 assert rows_to_points(rows, curve) == expected[first:last]
+        key = held(params, device)
+    # the file is closed, the points are there
+    assert key.lengths == params.lengths and key.vk == params.vk
+    for name, curve in QUERIES.items():
+        (last,) = rows_to_points(key.query(name, N - 1, N, device), curve)
+        at = COUNTS_AT[name] + 4 + (N - 1) * SIZES[name]
+        point = raw[at : at + SIZES[name]]
+        assert last == decode_uncompressed(curve, point, Origin(KeyFileError, name))
 
 
 def test_a_key_is_written_as_the_reference_writes_it(

@@ -15,14 +15,14 @@ from torchzk.groth16 import columns as columns_module
 from torchzk.groth16.columns import transposed_products
 from torchzk.groth16.keys import QUERIES, check_lengths
 from torchzk.groth16.lengths import expected_lengths
-from torchzk.groth16.prover import Randomisers, prove
+from torchzk.groth16.prover import Randomisers, Room, prove
 from torchzk.groth16.r1cs import Assignment, R1cs
 from torchzk.groth16.setup import lagrange_at, make_key, make_verifying_key
 from torchzk.groth16.toxic_waste import DEV, ToxicWaste
 from torchzk.groth16.verifier import verify
 from torchzk.ops.layout import pack_mont, rows_to_points, unpack_mont
 from torchzk.params import integers
-from torchzk.params.curves import G1, G2
+from torchzk.params.curves import G1, G2, Curve, Point
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.timeline import Timeline
@@ -143,10 +143,37 @@ def test_the_same_randomisers_give_the_same_bytes(backend: Backend, device: torc
     key = make_key(backend, r1cs, DEV, device, Timeline())
     assignment, _ = assigned(2, device)
     z = Randomisers(5, 6)
-    one, two = (
-        prove(backend, key, r1cs, assignment, z, Timeline(), circuit="small") for _ in range(2)
+    one, *others = (
+        prove(backend, key, r1cs, assignment, z, Timeline(), circuit="small", room=room)
+        for room in (None, None, Room(g1_points=3, g2_points=2, scratch_bytes=1))
     )
-    assert one.to_bytes() == two.to_bytes()
+    for other in others:
+        assert one.to_bytes() == other.to_bytes()
+
+
+def test_points_come_as_the_room_says(
+    backend: Backend, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    r1cs = replicated()
+    key = make_key(backend, r1cs, DEV, device, Timeline())
+    assignment, _ = assigned(2, device)
+    asked: list[tuple[str, int]] = []
+    limits: set[int] = set()
+    msm = backend.msm
+
+    def watched(scalars: torch.Tensor, points: torch.Tensor, curve: Curve, **room: int) -> Point:
+        asked.append((curve.name, len(points)))
+        limits.update(room.values())
+        return msm(scalars, points, curve, **room)
+
+    monkeypatch.setattr(backend, "msm", watched)
+    room = Room(g1_points=9, g2_points=7, scratch_bytes=1 << 22)
+    prove(backend, key, r1cs, assignment, Randomisers(5, 6), Timeline(), circuit="s", room=room)
+    expected = []
+    for name, curve in QUERIES.items():
+        n, step = key.lengths.of(name), 9 if curve is G1 else 7
+        expected += [(curve.name, min(step, n - start)) for start in range(0, n, step)]
+    assert asked == expected and limits == {1 << 22}
 
 
 def test_a_false_assignment_is_named_by_its_row(backend: Backend, device: torch.device) -> None:

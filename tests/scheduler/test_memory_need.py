@@ -5,12 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from torchzk import api
 from torchzk.config import CircuitConfig, Config
 from torchzk.errors import ResourceError
+from torchzk.groth16.lengths import expected_lengths
+from torchzk.groth16.prover import Room
+from torchzk.params.curves import G1, G2
 from torchzk.scheduler import machine
-from torchzk.scheduler.memory_need import check_memory, proving_need, setup_need
+from torchzk.scheduler.memory_need import (
+    check_memory,
+    key_bytes,
+    key_stays,
+    msm_room,
+    proving_need,
+    setup_need,
+)
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 
 
 def session_of(sector_size: int, folder: Path) -> api.Session:
@@ -41,3 +54,29 @@ def test_what_fits_is_let_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     check_memory(session, 2 << 30, "proving")
     with pytest.raises(ResourceError, match=r"2\.0 GiB are available"):
         check_memory(session, (2 << 30) + 1, "proving")
+
+
+def test_a_key_stays_on_a_gpu_that_has_room_for_it(tmp_path: Path) -> None:
+    r1cs = session_of(32 << 30, tmp_path).circuit.r1cs()
+    need = key_bytes(expected_lengths(r1cs)) + proving_need(r1cs)
+    assert key_stays(CUDA, r1cs, need) and not key_stays(CUDA, r1cs, need - 1)
+    assert not key_stays(CPU, r1cs, 1 << 50)
+
+
+def test_multiplications_take_what_a_gpu_has_free(tmp_path: Path) -> None:
+    r1cs = session_of(32 << 30, tmp_path).circuit.r1cs()
+    lengths = expected_lengths(r1cs)
+    assert msm_room(CPU, r1cs, 1 << 50, key_is_there=False) == Room()
+    # one call a query, where the key is there
+    there = msm_room(CUDA, r1cs, 60 << 30, key_is_there=True)
+    longest = max(lengths.h, lengths.l, lengths.a, lengths.b_g1)
+    assert min(there.points(G1), there.points(G2)) >= longest > 100_000_000
+    assert 30 << 30 < there.scratch_bytes <= 40 << 30
+    # points on their way take a part of what is free, which the scratch then does not
+    free = 40 << 30
+    streamed = msm_room(CUDA, r1cs, free, key_is_there=False)
+    assert streamed.points(G1) * 96 + streamed.scratch_bytes < free
+    assert streamed.points(G2) * 192 + streamed.scratch_bytes < free
+    assert streamed.points(G1) > 50_000_000
+    # never less than a CPU's
+    assert msm_room(CUDA, r1cs, 0, key_is_there=False) == Room()

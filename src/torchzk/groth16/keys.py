@@ -104,6 +104,12 @@ class MemoryKey:
         return self.queries[name][start:stop].to(device)
 
 
+def held(key: ProvingKey, device: torch.device | str) -> MemoryKey:
+    """All points of a key on `device`; errors as its `query`."""
+    rows = {name: key.query(name, 0, key.lengths.of(name), device) for name in QUERIES}
+    return MemoryKey(key.vk, rows)
+
+
 def check_range(lengths: QueryLengths, name: str, start: int, stop: int) -> None:
     """Raise `LayoutError` unless 0 <= start <= stop <= the query's length."""
     if not 0 <= start <= stop <= lengths.of(name):

@@ -44,6 +44,8 @@ from torchzk.params.curves import Curve
 
 _POINTS_AT_ONCE = 1 << 16
 """Points that `save_key` asks for at a time."""
+_POINTS_READ = 1 << 20
+"""Points that `query` holds on the host at a time."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +90,13 @@ class ParamsFile:
         curve = QUERIES[name]
         if start == stop:
             return torch.zeros(0, *curve.row_shape, dtype=torch.int32, device=device)
-        size = uncompressed_size(curve)
-        offset = self._starts[name] + start * size
-        words = self._words(offset, (stop - start) * size, curve)
-        bad = first_bad(words, curve.field)
-        if bad is not None:
-            raise self._bad_point(name, start + bad)
-        return rows_of_words(words, curve, self._backend, device)
+        if stop - start <= _POINTS_READ:
+            return self._read(name, start, stop, device)
+        rows = torch.empty(stop - start, *curve.row_shape, dtype=torch.int32, device=device)
+        for first in range(start, stop, _POINTS_READ):
+            last = min(first + _POINTS_READ, stop)
+            rows[first - start : last - start] = self._read(name, first, last, device)
+        return rows
 
     def close(self) -> None:
         """Give the file back; queries fail afterwards."""
@@ -110,6 +112,16 @@ class ParamsFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _read(self, name: str, start: int, stop: int, device: torch.device | str) -> torch.Tensor:
+        """Points `start` to `stop` of a query as rows, at least one."""
+        curve = QUERIES[name]
+        size = uncompressed_size(curve)
+        words = self._words(self._starts[name] + start * size, (stop - start) * size, curve)
+        bad = first_bad(words, curve.field)
+        if bad is not None:
+            raise self._bad_point(name, start + bad)
+        return rows_of_words(words, curve, self._backend, device)
 
     def _words(self, offset: int, size: int, curve: Curve) -> Words:
         """The points at `offset` as canonical limbs, copied from the file."""

@@ -22,8 +22,23 @@ from torchzk.params.curves import G1, G2, Curve, Point
 from torchzk.params.fields import FR
 from torchzk.timeline import Timeline
 
-_POINTS_AT_ONCE = 1 << 20
-"""Points of a query that are on the device at a time."""
+
+@dataclass(frozen=True)
+class Room:
+    """How much of the device a multi-scalar multiplication may take; the sums do not depend on it.
+
+    The defaults suit a CPU; a GPU is idle half the time on so few points.
+    """
+
+    g1_points: int = 1 << 20
+    """Points of a query in G1 that are on the device at a time."""
+    g2_points: int = 1 << 20
+    scratch_bytes: int = 1 << 29
+    """Scratch of one multiplication, the points not counted."""
+
+    def points(self, curve: Curve) -> int:
+        """Points of a query in `curve` that are on the device at a time."""
+        return self.g1_points if curve is G1 else self.g2_points
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,7 @@ def prove(
     timeline: Timeline,
     *,
     circuit: str,
+    room: Room | None = None,
 ) -> Proof:
     """Prove that `assignment` satisfies `r1cs`.
 
@@ -59,6 +75,7 @@ def prove(
         randomisers: r and s.
         timeline: Gets a span a stage.
         circuit: The circuit's name, for errors.
+        room: What a multi-scalar multiplication may take; by default `Room()`.
 
     Returns:
         The proof, not yet verified.
@@ -81,7 +98,7 @@ def prove(
         with timeline.span(f"msm {name}"):
             # each query's scalars are dropped as soon as its sum is known
             values = h if name == "h" else scalars.pop(name)
-            sums[name] = _query_sum(backend, key, name, values, timeline)
+            sums[name] = _query_sum(backend, key, name, values, room or Room(), timeline)
     with timeline.span("final sums"):
         return _combine(key, sums, randomisers)
 
@@ -100,16 +117,23 @@ def _query_scalars(backend: Backend, r1cs: R1cs, assignment: Assignment) -> dict
 
 
 def _query_sum(
-    backend: Backend, key: ProvingKey, name: str, scalars: torch.Tensor, timeline: Timeline
+    backend: Backend,
+    key: ProvingKey,
+    name: str,
+    scalars: torch.Tensor,
+    room: Room,
+    timeline: Timeline,
 ) -> Point:
-    """Sum of scalar_i times point i of a query, streaming the points."""
+    """Sum of scalar_i times point i of a query, as many points at once as there is room for."""
     curve = QUERIES[name]
-    n = scalars.shape[1]
+    n, step = scalars.shape[1], room.points(curve)
     total: Point = None
-    for start in range(0, n, _POINTS_AT_ONCE):
-        stop = min(start + _POINTS_AT_ONCE, n)
+    for start in range(0, n, step):
+        stop = min(start + step, n)
         points = key.query(name, start, stop, scalars.device)
-        part = backend.msm(scalars[:, start:stop].contiguous(), points, curve)
+        part = backend.msm(
+            scalars[:, start:stop].contiguous(), points, curve, limit_bytes=room.scratch_bytes
+        )
         total = integers.add(curve, total, part)
         timeline.advance(stop / n)
     return total

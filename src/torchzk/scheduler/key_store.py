@@ -13,14 +13,14 @@ from pathlib import Path
 from torchzk.errors import KeyFileError
 from torchzk.files import atomic_write, make_folder
 from torchzk.groth16.key_checks import check_points
-from torchzk.groth16.keys import VerifyingKey, check_lengths
+from torchzk.groth16.keys import ProvingKey, VerifyingKey, check_lengths, held
 from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.meta_file import is_marked_insecure, write_insecure_meta
 from torchzk.groth16.params_file import ParamsFile, save_key
 from torchzk.groth16.setup import make_key, make_verifying_key
 from torchzk.groth16.toxic_waste import DEV, ToxicWaste, check_safe, is_dev
 from torchzk.groth16.vk_file import key_sha256, load_vk, write_vk
-from torchzk.scheduler.memory_need import check_memory, setup_need
+from torchzk.scheduler.memory_need import check_memory, free_memory, key_stays, setup_need
 from torchzk.scheduler.session import Session
 
 
@@ -31,17 +31,28 @@ class Keys:
     Holds the key's file open: close it, or use it in a `with`.
     """
 
-    proving: ParamsFile
+    proving: ProvingKey
+    """The file itself, or its points on the session's device where they fit."""
     verifying: VerifyingKey
     sha256: str
     """Of the bytes of the verifying key."""
     insecure: bool
     """Whether anybody can forge proofs under this key: its toxic waste is public."""
-    path: Path
+    file: ParamsFile
+
+    @property
+    def path(self) -> Path:
+        """Where the key lies."""
+        return self.file.path
+
+    @property
+    def stays(self) -> bool:
+        """Whether the points lie on the session's device."""
+        return self.proving is not self.file
 
     def close(self) -> None:
-        """Give the key's file back; proving with it fails afterwards."""
-        self.proving.close()
+        """Give the key's file back; proving from it fails afterwards."""
+        self.file.close()
 
     def __enter__(self) -> Keys:
         return self
@@ -65,17 +76,22 @@ def get_keys(session: Session) -> Keys:
         raise KeyFileError(f"{named}: a verifying key cannot prove; name the .params file")
     else:
         path = named
-    key = ParamsFile.open(path, session.backend)
+    file = ParamsFile.open(path, session.backend)
     try:
         circuit = session.circuit
         r1cs = circuit.r1cs()
-        check_lengths(key, expected_lengths(r1cs), r1cs.n_inputs, circuit.name)
-        check_safe(key.vk)
+        vk = file.vk
+        check_lengths(file, expected_lengths(r1cs), r1cs.n_inputs, circuit.name)
+        check_safe(vk)
+        key: ProvingKey = file
+        if key_stays(session.device, r1cs, free_memory(session.device)):
+            with session.timeline.span("load key"):
+                key = held(file, session.device)
         _check_once(session, key, path)
-        insecure = is_marked_insecure(path, circuit.sector_size) or is_dev(key.vk)
-        return Keys(key, key.vk, key_sha256(key.vk), insecure, path)
+        insecure = is_marked_insecure(path, circuit.sector_size) or is_dev(vk)
+        return Keys(key, vk, key_sha256(vk), insecure, file)
     except BaseException:
-        key.close()
+        file.close()
         raise
 
 
@@ -142,8 +158,8 @@ def _dev_path(session: Session) -> Path:
     return session.config.key_cache / f"{circuit.kind}_{circuit.sector_size}.params"
 
 
-def _check_once(session: Session, key: ParamsFile, path: Path) -> None:
-    """Check every point of a key file, unless a file of these very bytes passed before."""
+def _check_once(session: Session, key: ProvingKey, path: Path) -> None:
+    """Check every point of the key of a file, unless a file of these very bytes passed before."""
     with session.timeline.span("key digest"), path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     mark = session.config.key_cache / "checked" / digest

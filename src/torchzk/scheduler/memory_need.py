@@ -6,9 +6,11 @@ import torch
 
 from torchzk.errors import ResourceError
 from torchzk.groth16.encoding import uncompressed_size
-from torchzk.groth16.keys import QUERIES
+from torchzk.groth16.keys import QUERIES, QueryLengths
 from torchzk.groth16.lengths import expected_lengths
+from torchzk.groth16.prover import Room
 from torchzk.groth16.r1cs import R1cs
+from torchzk.params.curves import G1, G2
 from torchzk.scheduler import machine
 from torchzk.scheduler.session import Session
 
@@ -20,6 +22,8 @@ _A_VARIABLE = 3 * _ELEMENT
 """An assignment, its canonical form, and the scalars of one query."""
 _SCRATCH = 1 << 30
 """The scratch of a multi-scalar multiplication, the libraries, the rest."""
+_MOST_SCRATCH = 40 << 30
+"""As much as the multi-scalar multiplication has been measured with."""
 
 
 def proving_need(r1cs: R1cs) -> int:
@@ -30,18 +34,61 @@ def proving_need(r1cs: R1cs) -> int:
 
 def setup_need(r1cs: R1cs) -> int:
     """What making a key takes at its peak: all of its points are held."""
-    lengths = expected_lengths(r1cs)
-    points = sum(lengths.of(name) * uncompressed_size(curve) for name, curve in QUERIES.items())
-    return points + proving_need(r1cs)
+    return key_bytes(expected_lengths(r1cs)) + proving_need(r1cs)
+
+
+def key_bytes(lengths: QueryLengths) -> int:
+    """What the points of a key take, on disk as well as on a device."""
+    return sum(lengths.of(name) * uncompressed_size(curve) for name, curve in QUERIES.items())
+
+
+def key_stays(device: torch.device, r1cs: R1cs, free: int) -> bool:
+    """Whether a key is kept on the device: on CUDA, if it leaves the room that proving takes.
+
+    On the CPU a key file is mapped, and the system keeps of it what there is memory for.
+    """
+    return device.type == "cuda" and setup_need(r1cs) <= free
+
+
+def msm_room(device: torch.device, r1cs: R1cs, free: int, *, key_is_there: bool) -> Room:
+    """What the multi-scalar multiplications of a proof may take of `free` bytes.
+
+    Args:
+        free: What the device has free while the assignment is there, and the key if it stays.
+        key_is_there: Whether the key's points lie on the device, so that taking them costs nothing.
+    """
+    if device.type != "cuda":
+        return Room()
+    # the scalars of all queries; h, and the part of it that is at work
+    scalars = 3 * _ELEMENT * (r1cs.n_inputs + r1cs.n_aux) + 2 * _ELEMENT * r1cs.domain.size
+    # some of what is free is in pieces
+    usable = max(0, free - scalars) * 7 // 8
+    least = Room()
+    if key_is_there:
+        whole, rows = r1cs.domain.size + r1cs.n_inputs + r1cs.n_aux, 0
+        g1_points = g2_points = max(whole, 1)
+    else:
+        rows = usable // 3
+        g1_points, g2_points = (
+            max(most, rows // uncompressed_size(curve))
+            for most, curve in ((least.g1_points, G1), (least.g2_points, G2))
+        )
+    scratch = min(max(usable - rows, least.scratch_bytes), _MOST_SCRATCH)
+    return Room(g1_points, g2_points, scratch)
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes to be had on `device`; on CUDA with those that torch keeps for its next tensor."""
+    if device.type != "cuda":
+        return machine.memory().usable
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
 def check_memory(session: Session, need: int, what: str) -> None:
     """Raise `ResourceError`, with the numbers, when the session's device has not `need` bytes."""
     device = session.device
-    if device.type == "cuda":
-        there, _ = torch.cuda.mem_get_info(device)
-    else:
-        there = machine.memory().usable
+    there = free_memory(device)
     if need > there:
         raise ResourceError(
             f"{what} of {session.circuit.name} takes about {need / 2**30:.1f} GiB on {device}, "

@@ -14,7 +14,7 @@ from torchzk.groth16.keys import Proof, VerifyingKey, read_proofs
 from torchzk.groth16.prover import Randomisers, prove
 from torchzk.groth16.verifier import verify_batch
 from torchzk.scheduler.key_store import Keys
-from torchzk.scheduler.memory_need import check_memory, proving_need
+from torchzk.scheduler.memory_need import check_memory, free_memory, msm_room, proving_need
 from torchzk.scheduler.session import Session
 
 
@@ -80,14 +80,16 @@ def _prove_partition(
     with timeline.span("witness"):
         slots = slots_of(session.backend, session.device, job, index)
         assignment = circuit.assignment(session.backend, slots)
+    r1cs, free = circuit.r1cs(), free_memory(session.device)
     return prove(
         session.backend,
         keys.proving,
-        circuit.r1cs(),
+        r1cs,
         assignment,
         randomisers,
         timeline,
         circuit=circuit.name,
+        room=msm_room(session.device, r1cs, free, key_is_there=keys.stays),
     )
 
 
