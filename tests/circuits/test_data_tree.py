@@ -82,7 +82,8 @@ def test_pair_wires_are_those_of_the_gadget(
     device: torch.device,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pair_wires, "_MOST_PAIRS", most)
+    for name in ("_PAIRS_ON_CPU", "_PAIRS_ON_GPU"):
+        monkeypatch.setattr(pair_wires, name, most)
     n = 2 * torch.Size(batch).numel()
     pairs = pack_mont(_draw(n, 4), FR, device).view(8, 2, *batch)
     expected = hash_numbers_wires(backend, pairs)

@@ -14,7 +14,6 @@ from torchzk.backends import Backend
 from torchzk.errors import LayoutError
 from torchzk.groth16.products import block_matrices
 from torchzk.groth16.r1cs import Block, R1cs
-from torchzk.ops.chunks import ranges
 from torchzk.ops.csr import Csr
 from torchzk.params.fields import FR
 
@@ -56,7 +55,8 @@ def _columns(backend: Backend, r1cs: R1cs, index: int, y: torch.Tensor) -> torch
     sizes = [n, body.n_inputs, shared.shape[0], body.n_imports, body.n_aux]
     imports = torch.from_numpy(r1cs.imports).to(y.device)
     step = max(1, _ROWS_AT_ONCE // max(1, body.n_constraints))
-    for copies in ranges(r1cs.copies, step):
+    for start in range(0, r1cs.copies, step):
+        copies = slice(start, min(start + step, r1cs.copies))
         k = copies.stop - copies.start
         first = head.n_constraints + copies.start * body.n_constraints
         rows = y[:, first : first + k * body.n_constraints]
@@ -65,9 +65,9 @@ def _columns(backend: Backend, r1cs: R1cs, index: int, y: torch.Tensor) -> torch
         _grow(backend, inputs, torch.arange(n, device=y.device), _sum_copies(backend, by_body[0]))
         _grow(backend, aux, shared, _sum_copies(backend, by_body[2]))
         _grow_repeated(backend, aux, imports[copies].t().flatten(), by_body[3].flatten(1))
-        for whole, start, part in ((inputs, n, by_body[1]), (aux, head.n_aux, by_body[4])):
-            own = slice(start + copies.start * part.shape[1], start + copies.stop * part.shape[1])
-            whole[:, own] = part.transpose(1, 2).flatten(1)
+        for whole, n_before, part in ((inputs, n, by_body[1]), (aux, head.n_aux, by_body[4])):
+            own = whole[:, n_before + start * part.shape[1] :]
+            own[:, : k * part.shape[1]] = part.transpose(1, 2).flatten(1)
     return out
 
 

@@ -17,7 +17,6 @@ from torchzk.circuits.gadgets.multipack import CAPACITY
 from torchzk.circuits.gadgets.num import N_BITS, one
 from torchzk.circuits.gadgets.sha256 import chain, numbers_pattern, padding
 from torchzk.circuits.gadgets.uint32 import WORD_BITS
-from torchzk.ops.chunks import chunk_size, ranges
 from torchzk.params.fields import FR, LIMB_BITS
 from torchzk.params.sha256 import IV
 
@@ -25,9 +24,10 @@ _PAIR = 2
 # of the bank: it has the two nodes in canonical form, then each compression's steps of 64 bits
 _NODE_WORDS = _PAIR * FR.n_limbs
 _STEP_WORDS = 2
-# pairs that are worked on at once, whose bits take 180 KB each
-_MOST_PAIRS = 2048
-_CHUNK_A_PAIR = 16
+# pairs that are worked on at once, whose bits take 180 KB each: few enough to stay near the cache
+# of a CPU, many enough to keep a GPU busy
+_PAIRS_ON_CPU = 128
+_PAIRS_ON_GPU = 2048
 # of a digest 254 bits are kept
 _TOP_LIMB = (1 << CAPACITY - LIMB_BITS * (FR.n_limbs - 1)) - 1
 
@@ -50,8 +50,10 @@ def write_pair_wires(backend: Backend, pairs: torch.Tensor, out: torch.Tensor) -
     if not pairs.numel():
         return
     per_place = pairs.shape[3] if pairs.ndim > 3 else 1
-    at_once = min(chunk_size(pairs.device) // _CHUNK_A_PAIR, _MOST_PAIRS)
-    for piece in ranges(pairs.shape[2], max(1, at_once // per_place)):
+    at_once = _PAIRS_ON_CPU if pairs.device.type == "cpu" else _PAIRS_ON_GPU
+    step = max(1, at_once // per_place)
+    for start in range(0, pairs.shape[2], step):
+        piece = slice(start, start + step)
         _write(backend, pairs[:, :, piece], out[:, piece])
 
 
