@@ -19,6 +19,7 @@ from triton_kernels.lanes import INTERPRETED, RUNS_KERNELS
 _RUN = ["test_field_kernels.py", "test_fp2_kernels.py", "test_inverse_kernels.py"]
 _RUN += ["test_variants.py", "test_ntt_kernels.py", "test_quotient_kernels.py"]
 _RUN += ["test_curve_kernels.py", "test_msm_kernels.py"]
+_RUN += ["test_spmv_kernels.py", "test_sha256_kernels.py", "test_poseidon_kernels.py"]
 _HOST = ["test_ptx.py", "test_ptx_shoup.py", "test_compile.py"]
 
 collect_ignore: list[str] = []

@@ -21,6 +21,7 @@ from torchzk.ops.ntt import coset_scale, intt, intt_dit, naive_ntt, ntt, ntt_dif
 from torchzk.ops.poseidon import poseidon, poseidon_wires
 from torchzk.ops.quotient import quotient
 from torchzk.ops.sha256 import sha256
+from torchzk.ops.sha256_steps import sha256_steps
 from torchzk.ops.spmv import spmv, spmv_copies, spmv_transposed
 from torchzk.ops.xyzz import affine_to_xyzz, xyzz_add, xyzz_add_affine, xyzz_to_affine
 
@@ -57,6 +58,7 @@ __all__ = [
     "quotient",
     "scale",
     "sha256",
+    "sha256_steps",
     "spmv",
     "spmv_copies",
     "spmv_transposed",

@@ -27,10 +27,7 @@ def sha256(messages: torch.Tensor) -> torch.Tensor:
     Raises:
         LayoutError: `messages` is not a uint8 matrix.
     """
-    if messages.dtype != torch.uint8 or messages.ndim != 2:
-        raise LayoutError(
-            f"messages are uint8 [n, length], got {messages.dtype} {list(messages.shape)}"
-        )
+    check_messages(messages)
     n = messages.shape[0]
     if n > _PIECE:
         return torch.cat([sha256(messages[i : i + _PIECE]) for i in range(0, n, _PIECE)])
@@ -40,6 +37,14 @@ def sha256(messages: torch.Tensor) -> torch.Tensor:
         state = _compress(state, words[i : i + BLOCK_BYTES // 4])
     big_endian = torch.stack([state >> shift & 0xFF for shift in (24, 16, 8, 0)], dim=1)
     return big_endian.flatten(0, 1).t().to(torch.uint8).contiguous()
+
+
+def check_messages(messages: torch.Tensor) -> None:
+    """Raise `LayoutError` unless `messages` is a uint8 matrix."""
+    if messages.dtype != torch.uint8 or messages.ndim != 2:
+        raise LayoutError(
+            f"messages are uint8 [n, length], got {messages.dtype} {list(messages.shape)}"
+        )
 
 
 def _padded_words(messages: torch.Tensor) -> torch.Tensor:

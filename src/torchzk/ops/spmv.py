@@ -58,7 +58,7 @@ def spmv(matrix: Csr, z: torch.Tensor) -> torch.Tensor:
 
 def spmv_transposed(matrix: Csr, y: torch.Tensor) -> torch.Tensor:
     """The product of the transposed matrix and `y` `[8, m]` or `[8, m, k]`; see `spmv`."""
-    return spmv(_transpose(matrix), y)
+    return spmv(transpose(matrix), y)
 
 
 def spmv_copies(
@@ -105,7 +105,8 @@ def _variables(
     return torch.cat(parts, dim=1)
 
 
-def _transpose(matrix: Csr) -> Csr:
+def transpose(matrix: Csr) -> Csr:
+    """The transposed matrix, with the same table; terms of a row in ascending order."""
     counts = torch.bincount(matrix.cols, minlength=matrix.n_cols)
     order = torch.argsort(matrix.cols, stable=True)
     ids = torch.arange(matrix.n_rows, device=matrix.rows.device)

@@ -1,0 +1,135 @@
+"""SHA-256, a message in each lane. Reference: `torchzk.ops.sha256`.
+
+The schedule is a window of 16 words that moves with the rounds; sixteen rounds are unrolled.
+Source: FIPS 180-4, section 6.2.
+"""
+
+# in kernels a tuple grows
+# mypy: disable-error-code="assignment, misc"
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+import triton
+import triton.language as tl
+
+from torchzk.ops.sha256 import check_messages
+from torchzk.params.sha256 import BLOCK_BYTES, IV, WORD_BITS, K
+from torchzk.triton_kernels.launch import launch
+from torchzk.triton_kernels.tuning import Shape
+
+# nothing is shared between lanes; small batches spread over more processors
+SHAPE = Shape(64, 2, "not tuned")
+
+
+@triton.jit
+def rotr(x, n: tl.constexpr):
+    return (x >> n) | (x << (32 - n))
+
+
+@triton.jit
+def _swapped(x):
+    """The bytes of a word in opposite order."""
+    return (x >> 24) | ((x >> 8) & 0xFF00) | ((x & 0xFF00) << 8) | (x << 24)
+
+
+@triton.jit
+def _message_word(ptr, before, place, length, n_words, there, IN_WORDS: tl.constexpr):
+    """Word `place` of the padded message whose bytes begin at `before`; big-endian."""
+    if IN_WORDS:
+        inside = tl.load(ptr + (before >> 2) + place, mask=there & (4 * place < length), other=0)
+        word = _swapped(inside.to(tl.uint32, bitcast=True))
+        word = tl.where(4 * place == length, tl.full((), 0x80000000, tl.uint32), word)
+    else:
+        word = tl.zeros_like(before).to(tl.uint32)
+        for i in tl.static_range(4):
+            at = 4 * place + i
+            byte = tl.load(ptr + before + at, mask=there & (at < length), other=0)
+            byte = tl.where(at == length, tl.full((), 0x80, tl.uint32), byte.to(tl.uint32))
+            word = (word << 8) | byte
+    bits = tl.cast(length, tl.int64) * 8
+    word = tl.where(place == n_words - 2, (bits >> 32).to(tl.uint32), word)
+    return tl.where(place == n_words - 1, bits.to(tl.uint32), word)
+
+
+@triton.jit(do_not_specialize=["n", "length", "n_blocks"])
+def digest_kernel(
+    out_ptr,  # [n, 8] int32: digests as their bytes lie
+    messages_ptr,  # [n, length] bytes, or as many words if IN_WORDS
+    constants_ptr,  # [72] int32: the 64 constants of the rounds, the first state
+    n,
+    length,  # bytes
+    n_blocks,
+    IN_WORDS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    offs = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    there = offs < n
+    before = offs * length
+    zero = tl.zeros((BLOCK,), tl.uint32)
+    state = ()
+    for i in tl.static_range(8):
+        first = tl.load(constants_ptr + 64 + i).to(tl.uint32, bitcast=True)
+        state = state + (zero + first,)
+    for block in range(n_blocks):
+        w = ()
+        for i in tl.static_range(16):
+            place = block * 16 + i
+            w = w + (
+                _message_word(messages_ptr, before, place, length, n_blocks * 16, there, IN_WORDS),
+            )
+        a, b, c, d, e, f, g, h = state
+        for sixteen in range(4):
+            for i in tl.static_range(16):
+                k = tl.load(constants_ptr + sixteen * 16 + i).to(tl.uint32, bitcast=True)
+                t1 = h + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) + (g ^ (e & (f ^ g)))
+                t1 += k + w[0]
+                t2 = (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) + ((a & b) | (c & (a | b)))
+                h = g
+                g = f
+                f = e
+                e = d + t1
+                d = c
+                c = b
+                b = a
+                a = t1 + t2
+                # the word 16 later takes this one's place, after all others
+                s0 = rotr(w[1], 7) ^ rotr(w[1], 18) ^ (w[1] >> 3)
+                s1 = rotr(w[14], 17) ^ rotr(w[14], 19) ^ (w[14] >> 10)
+                later = w[0] + s0 + w[9] + s1
+                turned = ()
+                for j in tl.static_range(1, 16):
+                    turned = turned + (w[j],)
+                w = turned + (later,)
+        worked = (a, b, c, d, e, f, g, h)
+        added = ()
+        for i in tl.static_range(8):
+            added = added + (state[i] + worked[i],)
+        state = added
+    for i in tl.static_range(8):
+        word = _swapped(state[i]).to(tl.int32, bitcast=True)
+        tl.store(out_ptr + offs * 8 + i, word, mask=there)
+
+
+@cache
+def constants(device: torch.device) -> torch.Tensor:
+    """int32 `[72]`: the constants of the rounds, the first state."""
+    words = [w - (w >> (WORD_BITS - 1) << WORD_BITS) for w in (*K, *IV)]
+    return torch.tensor(words, dtype=torch.int32, device=device)
+
+
+def sha256(messages: torch.Tensor) -> torch.Tensor:
+    """As `torchzk.ops.sha256.sha256`, bit for bit."""
+    check_messages(messages)
+    n, length = messages.shape
+    messages = messages.contiguous()
+    device = messages.device
+    out = torch.empty((n, 8), dtype=torch.int32, device=device)
+    in_words = length % 4 == 0 and length > 0 and messages.storage_offset() % 4 == 0
+    if in_words:
+        messages = messages.view(torch.int32)
+    n_blocks = (length + 9 + BLOCK_BYTES - 1) // BLOCK_BYTES
+    args = (out, messages, constants(device), n, length, n_blocks)
+    launch(digest_kernel, n, SHAPE, device, *args, IN_WORDS=in_words)
+    return out.view(torch.uint8)
