@@ -12,11 +12,13 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.gadgets import poseidon
+from torchzk.circuits.gadgets.data_tree import path_pairs
 from torchzk.circuits.gadgets.num import bit_wires, integer_wires, one, to_bits_wires
+from torchzk.circuits.gadgets.pair_wires import write_pair_wires
 from torchzk.circuits.gadgets.por import leaf_index, por_wires
 from torchzk.circuits.porep import prologue
 from torchzk.circuits.porep_shapes import PARENTS, StackedShape
-from torchzk.circuits.porep_values import PorepValues, porep_values
+from torchzk.circuits.porep_bank import labels_and_bank
 from torchzk.circuits.porep_wires import ChallengeWires, challenge_wires
 from torchzk.circuits.porep_witness import COLUMN_PATH, REPLICA_PATH, PorepWitness
 from torchzk.errors import LayoutError
@@ -67,15 +69,15 @@ def _inputs(backend: Backend, witness: PorepWitness) -> torch.Tensor:
 
 def _aux(backend: Backend, shape: StackedShape, witness: PorepWitness) -> torch.Tensor:
     wires = challenge_wires(shape)
-    values = porep_values(backend, witness, wires.bank)
+    labels, bank = labels_and_bank(backend, witness, wires.bank)
     n_head, c = prologue().n_aux, witness.n_challenges
     n_aux = n_head + c * wires.n_aux
     aux = torch.empty(8, n_aux, dtype=torch.int32, device=witness.challenges.device)
     aux[:, :n_head] = _prologue_wires(backend, witness)
     block = aux[:, n_head:].view(8, c, wires.n_aux)
-    _write_bits(values.bank, wires, block)
-    _write_data(witness, values, wires, block)
-    _write_columns(backend, witness, values, wires, block)
+    _write_bits(bank, wires, block)
+    _write_data(backend, witness, wires, block)
+    _write_columns(backend, witness, labels, wires, block)
     return aux
 
 
@@ -119,37 +121,40 @@ def _write_bits(bank: torch.Tensor, wires: ChallengeWires, block: torch.Tensor) 
 
 
 def _write_data(
-    witness: PorepWitness, values: PorepValues, wires: ChallengeWires, block: torch.Tensor
+    backend: Backend, witness: PorepWitness, wires: ChallengeWires, block: torch.Tensor
 ) -> None:
-    """The leaf of TreeD and the numbers of its path."""
+    """The leaf of TreeD and its path."""
     paths = witness.data_paths
     block[:, :, wires.data_leaf] = witness.data_leaves
     stride, levels = wires.data_stride, len(paths.arities)
     start = wires.data_levels
     by_level = block[:, :, start : start + levels * stride].view(8, -1, levels, stride)
-    by_level[..., 1] = torch.cat(paths.siblings, dim=2)
-    by_level[..., 2:4] = values.data_children
-    by_level[..., -1] = values.data_nodes
+    siblings = torch.cat(paths.siblings, dim=2)
+    pairs = path_pairs(backend, witness.data_leaves, paths.indices.t().bool(), siblings)
+    pairs = pairs.transpose(2, 3)
+    by_level[..., 1] = siblings
+    by_level[..., 2:4] = pairs.movedim(1, 3)
+    write_pair_wires(backend, pairs, by_level[..., 4:])
 
 
 def _write_columns(
     backend: Backend,
     witness: PorepWitness,
-    values: PorepValues,
+    labels: torch.Tensor,
     wires: ChallengeWires,
     block: torch.Tensor,
 ) -> None:
     """Labels, the replica node, columns, their hashes, and the paths in TreeC and TreeR."""
     layers, n_hash = witness.layers, wires.n_column_hash
     for layer, place in enumerate(wires.labels):
-        block[:, :, place] = values.labels[:, :, layer]
-    key = values.labels[:, :, -1].contiguous()
+        block[:, :, place] = labels[:, :, layer]
+    key = labels[:, :, -1].contiguous()
     replica_node = backend.add(key, witness.data_leaves, FR)
     block[:, :, wires.replica_node] = replica_node
     stop = wires.columns + PARENTS * wires.column_stride
     parents = block[:, :, wires.columns : stop].view(8, -1, PARENTS, wires.column_stride)
     parents[..., :layers] = witness.parent_columns
-    columns = torch.cat((witness.parent_columns, values.labels.unsqueeze(2)), dim=2)
+    columns = torch.cat((witness.parent_columns, labels.unsqueeze(2)), dim=2)
     hashed = poseidon.merkle_wires(backend, columns.movedim(3, 1)).movedim(1, 3)
     parents[..., layers : layers + n_hash] = hashed[:, :, :PARENTS]
     block[:, :, wires.column_hash : wires.column_hash + n_hash] = hashed[:, :, PARENTS]

@@ -14,20 +14,20 @@ from functools import lru_cache
 import numpy as np
 
 from torchzk.circuits.gadgets.boolean import Bit
-from torchzk.circuits.gadgets.compression import N_STEPS, Compression
+from torchzk.circuits.gadgets.compression import Compression
 from torchzk.circuits.gadgets.num import N_BITS
+from torchzk.circuits.gadgets.pair_wires import n_pair_wires
 from torchzk.circuits.gadgets.por import level_wires
-from torchzk.circuits.gadgets.sha256 import chain, numbers_pattern
+from torchzk.circuits.gadgets.sha256 import chain
 from torchzk.circuits.porep import NODE_BITS, label_message, parent_rows
 from torchzk.circuits.porep_shapes import PARENTS, StackedShape
 from torchzk.groth16.r1cs import Array
 from torchzk.params.fields import FR, LIMB_BITS
 from torchzk.params.poseidon import Poseidon
+from torchzk.params.sha256_steps import N_STEPS
 
 LABEL_BLOCKS = 20
 """Blocks of the hash that a label is."""
-NODE_BLOCKS = 2
-"""Blocks of the hash that a node of TreeD is."""
 WORDS_A_STEP = 2
 """A step is 64 bits: sums are kept in full."""
 _COMPRESSION = N_STEPS * WORDS_A_STEP
@@ -56,31 +56,25 @@ class Bank:
         return self.data_indices + self.data_levels
 
     @property
-    def children(self) -> int:
-        """`[data_levels, 2, 8]`: the children in each level of TreeD, in canonical form."""
-        return self.rows + PARENTS * self.layers * FR.n_limbs
-
-    @property
     def steps(self) -> int:
-        """`[compressions, N_STEPS, 2]`: of labels, `[layers, 20]`, then of TreeD, `[levels, 2]`."""
-        end = self.children + self.data_levels * 2 * FR.n_limbs
+        """`[20, layers, N_STEPS, 2]`: of the compressions of labels."""
+        end = self.rows + PARENTS * self.layers * FR.n_limbs
         return end + end % WORDS_A_STEP
 
     @property
-    def label_compressions(self) -> int:
-        return self.layers * LABEL_BLOCKS
-
-    @property
     def compressions(self) -> int:
-        return self.label_compressions + self.data_levels * NODE_BLOCKS
+        return LABEL_BLOCKS * self.layers
 
     @property
     def n_words(self) -> int:
         return self.steps + self.compressions * _COMPRESSION
 
-    def compression(self, number: int) -> int:
-        """The first word of a compression's steps."""
-        return self.steps + number * _COMPRESSION
+    def label_steps(self, layer: int) -> list[int]:
+        """The first word of the steps of each block of a label, `layer` counted from 1."""
+        return [
+            self.steps + (block * self.layers + layer - 1) * _COMPRESSION
+            for block in range(LABEL_BLOCKS)
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,15 +128,10 @@ def _challenge_wires(layers: int, data_levels: int, arities: tuple[int, ...]) ->
     column_stride = layers + n_column_hash + n_path
     data_leaf = out.numbers(1)
     first_level = out.n
-    node_chain = chain(numbers_pattern(2))
     for level in range(data_levels):
         out.bits([bank.data_indices + level], [0])
-        out.numbers(3)
-        for child in (0, 1):
-            out.bits_of(bank.children + (2 * level + child) * FR.n_limbs, N_BITS)
-        start = bank.label_compressions + NODE_BLOCKS * level
-        out.compressions(bank.compression(start), node_chain)
-        out.numbers(1)
+        # sibling, children, and the hash of those
+        out.numbers(3 + n_pair_wires())
     data_stride = (out.n - first_level) // data_levels
     columns = out.numbers(PARENTS * column_stride)
     out.bits_of(bank.node, NODE_BITS)
@@ -151,8 +140,7 @@ def _challenge_wires(layers: int, data_levels: int, arities: tuple[int, ...]) ->
         rows = parent_rows(layer)
         for column, row in rows:
             out.bits_of(bank.rows + (column * layers + row) * FR.n_limbs, N_BITS)
-        start = LABEL_BLOCKS * (layer - 1)
-        out.compressions(bank.compression(start), _label_chain(layer, len(rows)))
+        out.compressions(bank.label_steps(layer), _label_chain(layer, len(rows)))
         labels.append(out.numbers(1))
     return ChallengeWires(
         bank=bank,
@@ -199,11 +187,11 @@ class _Writer:
         places = np.arange(n)
         self.bits(first + places // LIMB_BITS, places % LIMB_BITS)
 
-    def compressions(self, first: int, recorded: Sequence[Compression]) -> None:
-        """What compressions allocate, whose steps are in words from `first` on."""
-        for i, compression in enumerate(recorded):
+    def compressions(self, first: Sequence[int], recorded: Sequence[Compression]) -> None:
+        """What compressions allocate, the steps of each in words from one of `first` on."""
+        for start, compression in zip(first, recorded, strict=True):
             step, bit = compression.step.numpy(), compression.bit.numpy()
-            words = first + i * _COMPRESSION + WORDS_A_STEP * step + bit // LIMB_BITS
+            words = start + WORDS_A_STEP * step + bit // LIMB_BITS
             self._append(words, bit % LIMB_BITS, -compression.flipped.numpy())
 
     def table(self) -> BitTable:

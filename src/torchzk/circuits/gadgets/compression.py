@@ -10,22 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, TypeVar
 
 import torch
 
+from torchzk.backends import Backend
 from torchzk.circuits.gadgets import boolean, uint32
 from torchzk.circuits.gadgets.boolean import Bit, Boolean
-from torchzk.circuits.gadgets.uint32 import MASK, WORD_BITS, MultiEq, Word
+from torchzk.circuits.gadgets.uint32 import WORD_BITS, MultiEq, Word
 from torchzk.circuits.recorder import ConstraintSystem, Template, Variable
-from torchzk.params.sha256 import K
+from torchzk.params import sha256_steps
 
-W = TypeVar("W")
 BLOCK_BITS = 512
 STATE_BITS = 256
-N_STEPS = 822
-"""Words of a run on values: 5 for each of 48 words of the schedule, 7 for each of 64 rounds and
-2 sums for all rounds but the first, and 8 sums at the end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,43 +85,27 @@ def recognise(
 
 
 def compress_wires(
-    recorded: Compression, block: torch.Tensor, state: torch.Tensor
+    backend: Backend, recorded: Compression, block: torch.Tensor, state: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The values of one compression, for a batch.
 
     Args:
+        backend: The operations to use.
         recorded: What `compress` returned for this compression.
-        block: Words, int64 `[16, *batch]`.
-        state: Words, int64 `[8, *batch]`.
+        block: Words, int32 `[16, *batch]`.
+        state: Words, int32 `[8, *batch]`.
 
     Returns:
-        The allocated bits in order, bool `[n_aux, *batch]`, and the new state, int64 `[8, *batch]`.
+        The allocated bits in order, bool `[n_aux, *batch]`, and the new state, int32 `[8, *batch]`.
     """
-    run, out = compression_steps(block, state)
-    column = (-1, *[1] * (block.ndim - 1))
+    batch = block.shape[1:]
+    run = backend.sha256_steps(block.reshape(16, -1), state.reshape(8, -1))
     step, bit, flipped = (
         x.to(block.device) for x in (recorded.step, recorded.bit, recorded.flipped)
     )
-    bits = (run.index_select(0, step) >> bit.view(column) & 1) ^ flipped.view(column)
-    return bits.bool(), out
-
-
-def compression_steps(
-    block: torch.Tensor, state: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The words that a compression computes, for a batch.
-
-    Args:
-        block: Words, int64 `[16, *batch]`.
-        state: Words, int64 `[8, *batch]`.
-
-    Returns:
-        The result of every step, int64 `[N_STEPS, *batch]`, sums in full; and the new state,
-        int64 `[8, *batch]`.
-    """
-    run = _Values()
-    out = _program(run, block.unbind(0), state.unbind(0))
-    return torch.stack(run.words), torch.stack(out)
+    bits = (run.index_select(0, step) >> bit.unsqueeze(1) & 1) ^ flipped.unsqueeze(1)
+    # the conversion keeps the low 32 bits of the sums
+    return bits.bool().view(-1, *batch), run[-8:].to(torch.int32).view(-1, *batch)
 
 
 @lru_cache(maxsize=64)
@@ -138,52 +118,12 @@ def _recorded(pattern: tuple[Boolean, ...]) -> Compression:
     rest = pattern[BLOCK_BITS:]
     state = [list(rest[i : i + WORD_BITS]) for i in range(0, STATE_BITS, WORD_BITS)]
     run = _Recording(cs)
-    out = _program(run, words, state)
+    out = sha256_steps.run(run, words, state)
     run.equalities.flush()
     sources = torch.tensor(run.sources, dtype=torch.int64).reshape(-1, 3)
     return Compression(
         cs.template(n_formal), tuple(bit for word in out for bit in word), *sources.unbind(1)
     )
-
-
-class _Machine(Protocol[W]):
-    """Operations on words. `_program` calls each in a fixed order, which numbers the steps."""
-
-    def constant(self, value: int) -> W: ...
-    def rotr(self, word: W, n: int) -> W: ...
-    def shr(self, word: W, n: int) -> W: ...
-    def xor(self, a: W, b: W) -> W: ...
-    def choice(self, a: W, b: W, c: W) -> W: ...
-    def majority(self, a: W, b: W, c: W) -> W: ...
-    def add(self, words: Sequence[W]) -> W: ...
-
-
-def _program(m: _Machine[W], block: Sequence[W], state: Sequence[W]) -> list[W]:
-    def mixed(word: W, first: int, second: int, third: W) -> W:
-        return m.xor(m.xor(m.rotr(word, first), m.rotr(word, second)), third)
-
-    def value(terms: list[W]) -> W:
-        """The sums of a and e are made when they are needed, with what was added meanwhile."""
-        return terms[0] if len(terms) == 1 else m.add(terms)
-
-    schedule = list(block)
-    for i in range(16, 64):
-        early, late = schedule[i - 15], schedule[i - 2]
-        s0 = mixed(early, 7, 18, m.shr(early, 3))
-        s1 = mixed(late, 17, 19, m.shr(late, 10))
-        schedule.append(m.add([schedule[i - 16], s0, schedule[i - 7], s1]))
-    _, b, c, d, _, f, g, h = state
-    a_terms, e_terms = [state[0]], [state[4]]
-    for k, word in zip(K, schedule, strict=True):
-        e = value(e_terms)
-        s1 = mixed(e, 6, 11, m.rotr(e, 25))
-        common = [h, s1, m.choice(e, f, g), m.constant(k), word]
-        a = value(a_terms)
-        s0 = mixed(a, 2, 13, m.rotr(a, 22))
-        a_terms, e_terms = [*common, s0, m.majority(a, b, c)], [*common, d]
-        b, c, d, f, g, h = a, b, c, e, f, g
-    sums = [a_terms, [b], [c], [d], e_terms, [f], [g], [h]]
-    return [m.add([*terms, old]) for terms, old in zip(sums, state, strict=True)]
 
 
 class _Recording:
@@ -236,40 +176,3 @@ class _Recording:
                 self.sources.append((self._step + 1, i, 0))
         self._step += 1
         return out
-
-
-class _Values:
-    """Words as int64 tensors `[*batch]`. `words` has the result of every step."""
-
-    def __init__(self) -> None:
-        self.words: list[torch.Tensor] = []
-
-    def constant(self, value: int) -> torch.Tensor:
-        return torch.tensor(value)
-
-    def rotr(self, word: torch.Tensor, n: int) -> torch.Tensor:
-        return word >> n | word << WORD_BITS - n & MASK
-
-    def shr(self, word: torch.Tensor, n: int) -> torch.Tensor:
-        return word >> n
-
-    def xor(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return self._note(a ^ b)
-
-    def choice(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
-        return self._note(a & b | ~a & c)
-
-    def majority(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
-        out = self._note(a & b | a & c | b & c)
-        self._note(b & c)
-        return out
-
-    def add(self, words: Sequence[torch.Tensor]) -> torch.Tensor:
-        total = words[0]
-        for word in words[1:]:
-            total = total + word
-        return self._note(total) & MASK
-
-    def _note(self, word: torch.Tensor) -> torch.Tensor:
-        self.words.append(word)
-        return word

@@ -12,13 +12,19 @@ from functools import lru_cache
 import torch
 
 from torchzk.backends import Backend
-from torchzk.circuits.gadgets.compression import BLOCK_BITS, N_STEPS, compression_steps
-from torchzk.circuits.gadgets.multipack import CAPACITY
+from torchzk.circuits.gadgets.compression import BLOCK_BITS
 from torchzk.circuits.gadgets.num import N_BITS, one
-from torchzk.circuits.gadgets.sha256 import chain, numbers_pattern, padding
-from torchzk.circuits.gadgets.uint32 import WORD_BITS
+from torchzk.circuits.gadgets.sha256 import chain, numbers_pattern
+from torchzk.circuits.gadgets.words import (
+    constant_words,
+    hash_number,
+    new_state,
+    padding_words,
+    swapped,
+)
 from torchzk.params.fields import FR, LIMB_BITS
 from torchzk.params.sha256 import IV
+from torchzk.params.sha256_steps import N_STEPS
 
 _PAIR = 2
 # of the bank: it has the two nodes in canonical form, then each compression's steps of 64 bits
@@ -28,8 +34,6 @@ _STEP_WORDS = 2
 # of a CPU, many enough to keep a GPU busy
 _PAIRS_ON_CPU = 128
 _PAIRS_ON_GPU = 2048
-# of a digest 254 bits are kept
-_TOP_LIMB = (1 << CAPACITY - LIMB_BITS * (FR.n_limbs - 1)) - 1
 
 
 @lru_cache(maxsize=1)
@@ -62,8 +66,9 @@ def _write(backend: Backend, pairs: torch.Tensor, out: torch.Tensor) -> None:
     nodes = backend.from_mont(pairs.flatten(2), FR).transpose(0, 1).flatten(0, 1)
     ending, state = (x.expand(-1, nodes.shape[1]) for x in _constants(device))
     bank = [nodes.t()]
-    for block in (_swapped(nodes), ending):
-        steps, state = compression_steps(block, state)
+    for block in (swapped(nodes), ending):
+        steps = backend.sha256_steps(block, state)
+        state = new_state(steps)
         bank.append(steps.t().contiguous().view(torch.int32))
     word, lift, flip = _table(device)
     bits = torch.cat(bank, dim=1).index_select(1, word)
@@ -72,24 +77,13 @@ def _write(backend: Backend, pairs: torch.Tensor, out: torch.Tensor) -> None:
     bits = bits.view(*batch, -1)
     for limb, unit in zip(out[..., :-1].unbind(0), one(device).unbind(0), strict=True):
         torch.bitwise_and(bits, unit, out=limb)
-    parent = _swapped(state)
-    parent[-1] &= _TOP_LIMB
-    out[..., -1] = backend.to_mont(parent.to(torch.int32), FR).view(-1, *batch)
-
-
-def _swapped(words: torch.Tensor) -> torch.Tensor:
-    """Words with their bytes in the other order, as int64 in [0, 2^32)."""
-    x = words.to(torch.int64)
-    return (x & 0xFF) << 24 | (x >> 8 & 0xFF) << 16 | (x >> 16 & 0xFF) << 8 | x >> 24 & 0xFF
+    out[..., -1] = backend.to_mont(hash_number(state), FR).view(-1, *batch)
 
 
 @lru_cache(maxsize=8)
 def _constants(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """The second block and the initial state, int64 words `[16, 1]` and `[8, 1]`."""
-    bits = "".join(str(int(bit)) for bit in padding(BLOCK_BITS))
-    ending = [int(bits[i : i + WORD_BITS], 2) for i in range(0, BLOCK_BITS, WORD_BITS)]
-    block, state = (torch.tensor(words, device=device).unsqueeze(1) for words in (ending, IV))
-    return block, state
+    """The second block and the initial state, int32 words `[16, 1]` and `[8, 1]`."""
+    return constant_words(padding_words(BLOCK_BITS), device), constant_words(IV, device)
 
 
 @lru_cache(maxsize=8)

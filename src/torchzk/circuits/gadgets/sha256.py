@@ -38,11 +38,12 @@ def sha256(cs: ConstraintSystem, message: Sequence[Boolean]) -> list[Boolean]:
 
 
 def sha256_wires(
-    pattern: tuple[Boolean, ...], message: torch.Tensor
+    backend: Backend, pattern: tuple[Boolean, ...], message: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The values of `sha256`, for a batch.
 
     Args:
+        backend: The operations to use.
         pattern: The message as the circuit sees it: constants, and formal variables for the rest.
         message: bool `[len(pattern), *batch]`, constants included.
 
@@ -52,12 +53,13 @@ def sha256_wires(
     end = torch.tensor(padding(len(pattern)), device=message.device)
     batch = message.shape[1:]
     end = end.view(-1, *[1] * len(batch)).expand(-1, *batch)
-    blocks = torch.cat((message, end)).view(-1, 16, WORD_BITS, *batch).to(torch.int64)
+    blocks = torch.cat((message, end)).view(-1, 16, WORD_BITS, *batch).to(torch.int32)
     words = _words(blocks.movedim(2, 0))
-    state = torch.tensor(IV, device=message.device).view(8, *[1] * len(batch)).expand(8, *batch)
+    iv = torch.tensor(IV, device=message.device).to(torch.int32)
+    state = iv.view(8, *[1] * len(batch)).expand(8, *batch)
     wires = []
     for recorded, block in zip(chain(pattern), words, strict=True):
-        new, state = compress_wires(recorded, block, state)
+        new, state = compress_wires(backend, recorded, block, state)
         wires.append(new)
     digest = torch.stack([state >> WORD_BITS - 1 - i & 1 for i in range(WORD_BITS)], dim=1)
     return torch.cat(wires), digest.flatten(0, 1).bool()
@@ -90,7 +92,7 @@ def hash_numbers_wires(backend: Backend, numbers: torch.Tensor) -> torch.Tensor:
     k, batch = bits.shape[0], bits.shape[2:]
     padded = torch.cat((bits, torch.zeros_like(bits[:, :1])), dim=1)
     message = padded.reshape(-1, 8, *batch).flip(1).flatten(0, 1)
-    hashed, digest = sha256_wires(numbers_pattern(k), message)
+    hashed, digest = sha256_wires(backend, numbers_pattern(k), message)
     number = digest.view(-1, 8, *batch).flip(1).flatten(0, 1)[:CAPACITY]
     wires = bit_wires(torch.cat((bits.flatten(0, 1), hashed)))
     return torch.cat((wires, pack_bits_wires(backend, number).unsqueeze(1)), dim=1)
@@ -129,7 +131,7 @@ def numbers_pattern(k: int) -> tuple[Boolean, ...]:
 
 
 def _words(bits: torch.Tensor) -> torch.Tensor:
-    """int64 `[32, ...]`, most significant bit first, to words `[...]`."""
+    """int32 `[32, ...]`, most significant bit first, to words `[...]`."""
     words = torch.zeros_like(bits[0])
     for bit in bits:
         words = words << 1 | bit
