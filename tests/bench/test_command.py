@@ -49,6 +49,9 @@ def test_patterns() -> None:
     limited = [b.name for b in select(["*.4GiB"])]
     assert limited == ["msm.g1.2^27.40GiB", "msm.g1.2^27.4GiB"]
     assert [b.name for b in select(["ntt", "quotient"], 12)] == ["ntt.12", "quotient.12"]
+    # a whole name is that one alone, the beginning of names is all of them
+    assert [b.name for b in select(["msm.g1.2^24"])] == ["msm.g1.2^24"]
+    assert {b.operation for b in select(["spmv"])} == {"spmv", "spmv_copies", "spmv_transposed"}
 
 
 def test_rows_are_appended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,9 +74,13 @@ def test_rows_are_appended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert report["ok"] and report["wrong"] == [] and report["rows"] == rows[3:]
 
 
-def test_files_by_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_by_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert bench("intt", "poseidon.2") == 0
+    assert bench("intt", "poseidon.2", "--profile") == 0
+    # what takes long on a CPU are operations of torch
+    assert " x aten::" in capsys.readouterr().err
     (row,) = rows_in(tmp_path / "runs" / "bench" / "transforms.jsonl")
     assert row["name"] == "intt.2^3" and row["commit"] and row["dirty"] in (None, False, True)
     (row,) = rows_in(tmp_path / "runs" / "bench" / "hashes.jsonl")

@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from torchzk.backends import load_backend
+from torchzk.bench.arithmetic import chain
+from torchzk.bench.cases import Benchmark
+from torchzk.bench.workshop import Workshop
 from torchzk.ops.layout import pack, unpack
 from torchzk.params.fields import FIELDS, FP, PrimeField
 from torchzk.triton_kernels import rate
@@ -52,3 +56,13 @@ def test_a_wave_is_whole_blocks(device: torch.device) -> None:
     code = field_code_on(device, FP)
     lanes = rate.whole_wave("mul", device, code)
     assert lanes > 0 and lanes % BLOCK == 0
+
+
+def test_the_benchmark_judges_all_lanes(device: torch.device) -> None:
+    shop = Workshop(load_backend("triton"), "triton", device)
+    prepared = chain("mul", "fr")(Benchmark("field.mul.fr", 8), shop)
+    out = prepared.call()
+    assert prepared.how.startswith("in registers") and prepared.work == 8 * out.shape[1]
+    assert prepared.is_right(out)
+    out[7, -1] ^= 1
+    assert not prepared.is_right(out)

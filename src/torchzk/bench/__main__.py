@@ -34,6 +34,9 @@ def _parser() -> cli.Parser:
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="append all rows here, not to a file a group"
     )
+    parser.add_argument(
+        "--profile", action="store_true", help="show what takes longest, in one more call of each"
+    )
     parser.add_argument("--commit", metavar="TEXT", help="what rows say of the code, if not git")
     return parser
 
@@ -74,6 +77,7 @@ def _bench(wrong: list[str], args: argparse.Namespace, screen: cli.Screen) -> cl
             runs=args.runs,
             facts=facts,
             out=partial(_file, args.out),
+            show=screen.line if args.profile else None,
         )
     results = [result for result, _ in done]
     wrong += [r.benchmark.name for r in results if not r.exact]

@@ -108,6 +108,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     *_sizes("fixed_base.g1", 22),
     *_sizes("fixed_base.g2", 22),
     *_sizes("spmv", 22),
+    *_sizes("spmv_copies", 22),
     *_sizes("spmv_transposed", 22),
     *_sizes("sha256.64B", 22),
     *_sizes("sha256.1216B", 18),
@@ -121,8 +122,7 @@ def select(patterns: Sequence[str], size: int | None = None) -> list[Benchmark]:
     """The benchmarks that patterns name, in order, with those they are compared with.
 
     Args:
-        patterns: Names, beginnings of names up to a point, or globs; all benchmarks if there is
-            none.
+        patterns: Names, beginnings of names, or globs; all benchmarks if there is none.
         size: Takes the place of every size.
 
     Raises:
@@ -138,7 +138,9 @@ def select(patterns: Sequence[str], size: int | None = None) -> list[Benchmark]:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    return name == pattern or name.startswith(f"{pattern}.") or fnmatchcase(name, pattern)
+    if any(pattern == b.name for b in BENCHMARKS):
+        return name == pattern
+    return name.startswith(pattern) or fnmatchcase(name, pattern)
 
 
 def _in_order(chosen: Iterable[Benchmark]) -> Iterator[Benchmark]:

@@ -13,6 +13,7 @@ from torchzk.bench import conditions
 from torchzk.bench.cases import Benchmark
 from torchzk.bench.operations import OPERATIONS, group_of
 from torchzk.bench.prepared import Prepared
+from torchzk.bench.profiling import slowest
 from torchzk.bench.rows import Result, append
 from torchzk.bench.timing import measure
 from torchzk.bench.workshop import Workshop
@@ -28,6 +29,7 @@ def run_all(
     runs: int | None,
     facts: dict[str, Any],
     out: Callable[[str], Path],
+    show: Callable[[str], None] | None = None,
 ) -> list[tuple[Result, dict[str, Any]]]:
     """Run benchmarks, each after the one it is compared with, and append their rows as they come.
 
@@ -39,13 +41,14 @@ def run_all(
         runs: See `timing.measure`.
         facts: What goes into every row, besides the clocks.
         out: The file for the rows of a group.
+        show: Is told what takes longest in one more call of each, a line each; None for no more.
     """
     shop = Workshop(load_backend(backend), backend, device)
     medians: dict[str, float] = {}
     done: list[tuple[Result, dict[str, Any]]] = []
     for benchmark in benchmarks:
         with timeline.span(benchmark.name):
-            result = _run(benchmark, shop, timeline, runs, medians)
+            result = _run(benchmark, shop, timeline, runs, medians, show)
         medians[benchmark.name] = result.seconds
         row = result.row() | conditions.clocks(device) | {"backend": backend} | facts
         append(out(group_of(benchmark.operation)), row)
@@ -59,6 +62,7 @@ def _run(
     timeline: Timeline,
     runs: int | None,
     medians: dict[str, float],
+    show: Callable[[str], None] | None,
 ) -> Result:
     with timeline.span("make inputs"):
         prepared: Prepared = OPERATIONS[benchmark.operation](benchmark, shop)
@@ -66,6 +70,9 @@ def _run(
             torch.cuda.synchronize(shop.device)
     with timeline.span("run and check"):
         timed = measure(prepared.call, prepared.is_right, shop.device, runs, timeline.advance)
+    if show is not None:
+        for name, seconds, count in slowest(prepared.call, shop.device):
+            show(f"{1e3 * seconds:10.3f} ms {count:5d} x {name}")
     against = benchmark.against
     return Result(
         benchmark=benchmark,
@@ -73,7 +80,8 @@ def _run(
         exact=timed.right,
         work=prepared.work,
         work_of=prepared.work_of,
-        floor=prepared.floor,
+        # of an H200: it says nothing of a CPU
+        floor=prepared.floor if shop.device.type == "cuda" else None,
         how=prepared.how,
         against=medians[against.name] if against else None,
     )
