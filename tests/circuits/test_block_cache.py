@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,10 @@ import pytest
 
 from torchzk.circuits.block_cache import block_path, cached_block, load_block, save_block
 from torchzk.circuits.gadgets import num, poseidon
+from torchzk.circuits.porep import porep_r1cs
+from torchzk.circuits.porep_shapes import porep_shape
+from torchzk.circuits.post import post_r1cs
+from torchzk.circuits.post_shapes import post_shape
 from torchzk.circuits.recorder import ConstraintSystem
 from torchzk.errors import CacheError
 from torchzk.groth16.r1cs import Block, R1cs
@@ -85,3 +90,29 @@ def test_sizes_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     save_block(path, replace(block, c=short))
     with pytest.raises(CacheError, match="matrix c of this block has other sizes"):
         load_block(path)
+
+
+def test_circuits_take_their_block_from_the_cache(tmp_path: Path) -> None:
+    shape = post_shape("winning", 2048)
+    expected = digest(post_r1cs(shape))
+    for _ in range(2):
+        assert digest(post_r1cs(shape, partial(cached_block, tmp_path))) == expected
+    assert len(list(tmp_path.iterdir())) == 1
+    # one block does for all circuits that differ in how often it occurs
+    post_r1cs(replace(shape, n_slots=3), partial(cached_block, tmp_path))
+    assert len(list(tmp_path.iterdir())) == 1
+    post_r1cs(post_shape("winning", 4096), partial(cached_block, tmp_path))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.full("half a minute and 2 GB")
+def test_a_large_block_is_mapped(tmp_path: Path) -> None:
+    shape = porep_shape(32 << 30)
+    first = porep_r1cs(shape, partial(cached_block, tmp_path))
+    again = porep_r1cs(shape, partial(cached_block, tmp_path))
+    assert all(
+        np.array_equal(getattr(a, name), getattr(b, name))
+        for a, b in zip(first.block.matrices, again.block.matrices, strict=True)
+        for name in ("starts", "cols", "coefficients")
+    )
+    assert again.block.table == first.block.table

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from torchzk.circuits.block_cache import Recall, recorded
 from torchzk.circuits.gadgets import num, poseidon
 from torchzk.circuits.gadgets.boolean import Bit, Boolean, alloc_bits
 from torchzk.circuits.gadgets.multipack import CAPACITY, pack_bits, pack_into_inputs
@@ -33,9 +34,16 @@ REPLICA_ID, COMM_D, COMM_C, COMM_R_LAST = 0, 256, 259, 258
 _INPUTS_A_CHALLENGE = 4 + PARENTS
 
 
-def porep_r1cs(shape: StackedShape) -> R1cs:
-    """The constraint system: the commitments, then the challenges."""
-    block = challenge_block(shape.layers, shape.data_levels, shape.arities)
+def porep_r1cs(shape: StackedShape, recall: Recall = recorded) -> R1cs:
+    """The constraint system: the commitments, then the challenges.
+
+    Args:
+        shape: The circuit.
+        recall: Where the block of a challenge comes from; recorded anew by default, which takes
+            some seconds and 2 GB for eleven layers.
+    """
+    parts = (shape.layers, shape.data_levels, shape.arities)
+    block = recall(f"porep challenge {parts}", lambda: challenge_block(*parts))
     return R1cs(prologue(), block, shape.n_challenges)
 
 

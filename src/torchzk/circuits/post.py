@@ -11,6 +11,7 @@ from functools import lru_cache
 import torch
 
 from torchzk.backends import Backend
+from torchzk.circuits.block_cache import Recall, recorded
 from torchzk.circuits.gadgets import poseidon
 from torchzk.circuits.gadgets.num import enforce_equal, inputize, integer_wires, one
 from torchzk.circuits.gadgets.por import leaf_index, level_wires, por, por_wires
@@ -21,10 +22,14 @@ from torchzk.errors import LayoutError
 from torchzk.groth16.r1cs import Assignment, Block, R1cs
 
 
-def post_r1cs(shape: PostShape) -> R1cs:
-    """The constraint system: nothing before the slots, then the slots."""
-    prologue = ConstraintSystem().block()
-    return R1cs(prologue, _slot(shape.n_challenges, shape.sector.tree_r.arities), shape.n_slots)
+def post_r1cs(shape: PostShape, recall: Recall = recorded) -> R1cs:
+    """The constraint system: nothing before the slots, then the slots.
+
+    `recall` says where the block of a slot comes from; it is recorded by default.
+    """
+    parts = (shape.n_challenges, shape.sector.tree_r.arities)
+    slot = recall(f"post slot {parts}", lambda: _slot(*parts))
+    return R1cs(ConstraintSystem().block(), slot, shape.n_slots)
 
 
 def n_public_inputs(shape: PostShape) -> int:
