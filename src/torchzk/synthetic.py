@@ -106,10 +106,15 @@ def _synthetic(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         watched = progress.watcher
         with watched.span("load torch"):
             # late: what is wrong with a flag is said without waiting for it
+            import torch
+
             from torchzk.backends import load_backend
             from torchzk.circuits.synthetic import SectorName, make_sector
             from torchzk.scheduler.devices import find_device
         device = find_device(args.device)
+        if device.type == "cpu":
+            # as in a session: threads wait for each other longer than they work
+            torch.set_num_threads(1)
         of = SectorName(args.name, registered, args.sector_id, args.miner_id)
         sector = make_sector(of, load_backend("torch"), device, watched)
         with watched.span("write"):

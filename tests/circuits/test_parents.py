@@ -62,6 +62,19 @@ def test_whole_graphs(number: int, vectors: dict[str, Any]) -> None:
     assert (np.bincount(graph[:, 6:].ravel(), minlength=n_nodes) == 8).all()
 
 
+@pytest.mark.full("a minute a graph")
+@pytest.mark.parametrize("number", [2, 7])
+def test_whole_graphs_of_512_mib(number: int, vectors: dict[str, Any]) -> None:
+    registered = REGISTERED_SEALS[number]
+    n_nodes = registered.sector_size // 32
+    digest = hashlib.sha256()
+    for i in range(0, n_nodes, 1 << 18):
+        nodes = np.arange(i, i + (1 << 18))
+        piece = parents(nodes, porep_id(registered), registered.api, n_nodes)
+        digest.update(piece.astype("<u4").tobytes())
+    assert digest.hexdigest() == vectors["graph_sha256"][str(number)]
+
+
 def test_old_graphs_of_large_sectors_are_cut_to_32_bits() -> None:
     n_nodes = 1 << 30
     nodes = np.arange(10_000, 10_200)

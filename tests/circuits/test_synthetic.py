@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from torchzk.backends import Backend
+from torchzk.circuits.c1_file import read_c1
 from torchzk.circuits.registered import REGISTERED_SEALS, PostKind, default_seal
 from torchzk.circuits.serde_json import CompactJson
 from torchzk.circuits.synthetic import SectorName, SyntheticSector, make_sector
@@ -106,6 +107,20 @@ def test_challenged_nodes_may_be_parents(backend: Backend, device: torch.device)
                 assert column["rows"] == labels[column["index"]]
                 seen += 1
     assert seen
+
+
+def test_c1_outputs_are_read_back(backend: Backend, device: torch.device) -> None:
+    sector = sector_of("read back", 8 << 20, backend, device)
+    c1 = read_c1("".join(job_text(sector, "porep")).encode(), sector.shape)
+    assert (c1.registered, c1.n_partitions) == (sector.of.registered, 1)
+    read = (c1.comm_r, c1.comm_d, c1.replica_id, c1.seed, c1.ticket)
+    tree_d = sector.tree_d.root
+    assert read == (sector.comm_r, tree_d, sector.replica_id, sector.seed, sector.ticket)
+    place = c1.template.integer_names.index("labeling_proofs[0].node")
+    assert tuple(c1.integers[0, :, place].tolist()) == sector.challenges[0]
+    place = c1.template.element_names.index("comm_r_last_proof.data.Single.leaf")
+    leaves = [sector.columns[node][-1] for node in sector.challenges[0]]
+    assert [bytes(x) for x in c1.elements[0, :, place]] == leaves
 
 
 def test_stages_are_spans(backend: Backend, device: torch.device) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from child_environment import child_environment
 from torchzk import api, synthetic
@@ -43,6 +44,16 @@ def test_a_c1_output(known: dict[str, Any], tmp_path: Path, capsys: Any) -> None
         assert report[key] == known[key]
     assert (report["ok"], report["kind"], report["out"]) == (True, "porep", str(out))
     assert list(tmp_path.iterdir()) == [out]
+
+
+def test_one_thread_is_enough(tmp_path: Path) -> None:
+    """More than one take many times as long where other work keeps the cores busy."""
+    torch.set_num_threads(2)
+    try:
+        assert synthetic.run(flags(tmp_path / "c1.json")) == 0
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(1)
 
 
 @pytest.mark.parametrize("kind", ["winning", "window", "update"])
