@@ -134,11 +134,16 @@ def test_the_least_recently_used_goes(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert [run("a"), run("a"), run("a")] == [1, 101, 101]
     assert [run("a", 2), run("a", 2)] == [2, 102]
-    assert len(kept) == 2 and Recorded.closed == []
+    assert run("b") == 1 and len(kept) == 2 and Recorded.closed == []
     # of the two, the first was used longest ago
-    assert run("b") == 1 and len(kept) == 1 and Recorded.closed == ["waited"]
-    assert run("a", 2) == 102 and run("a") == 1
+    assert run("b") == 101 and len(kept) == 2 and Recorded.closed == ["waited"]
+    assert [run("a", 2), run("a"), run("a", 2)] == [102, 1, 102]
     kept.drop()
-    assert len(kept) == 0 and Recorded.closed == ["waited"] * 2
+    assert len(kept) == 0 and Recorded.closed == ["waited"] * 3
+    assert run("a", 2) == 2
+    monkeypatch.setattr(graphs, "_MOST_SEEN", 2)
+    kept.drop()
+    assert [run("a"), run("b"), run("c"), run("a")] == [1, 1, 1, 1]
+    assert [run("a"), run("b")] == [101, 1]
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    assert [run("a"), run("a"), run("a")] == [1, 1, 1]
+    assert [run("a"), run("a"), run("c")] == [1, 1, 1]

@@ -22,6 +22,9 @@ Launches = Callable[..., torch.Tensor]
 it neither waits for the device nor copies from the host."""
 
 
+_MOST_SEEN = 64
+
+
 class Graphs:
     """Graphs by key, the least recently used thrown out. Any thread may use it, on any stream.
 
@@ -30,14 +33,15 @@ class Graphs:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        # None where a key has come once
-        self._graphs: OrderedDict[Hashable, _Graph | None] = OrderedDict()
+        self._graphs: OrderedDict[Hashable, _Graph] = OrderedDict()
+        # keys that came once
+        self._seen: OrderedDict[Hashable, None] = OrderedDict()
         self._streams: dict[torch.device, torch.cuda.Stream] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        """Graphs that are kept."""
-        return sum(graph is not None for graph in self._graphs.values())
+        """How many graphs are kept."""
+        return len(self._graphs)
 
     def run(
         self, key: Hashable, make: Callable[[], Launches], *inputs: torch.Tensor
@@ -62,36 +66,41 @@ class Graphs:
             whole = (key, device, *(x.shape for x in inputs))
             # held while work is enqueued, not while it runs
             with self._lock:
-                if whole in self._graphs:
-                    graph = self._graphs[whole] or self._capture(make(), inputs)
-                    self._keep(whole, graph)
+                graph = self._graphs.get(whole)
+                if graph is None and whole in self._seen:
+                    graph = self._graphs[whole] = self._capture(make(), inputs)
+                    del self._seen[whole]
+                if graph is not None:
+                    self._graphs.move_to_end(whole)
+                    while len(self._graphs) > self._capacity:
+                        self._throw_out()
                     return graph.replay(inputs)
-                self._keep(whole, None)
-            return make()(*inputs)
+            out = make()(*inputs)
+            # not before: by now every kernel is compiled and loaded, which no capture could do
+            with self._lock:
+                self._seen[whole] = None
+                if len(self._seen) > _MOST_SEEN:
+                    self._seen.popitem(last=False)
+            return out
 
     def drop(self) -> None:
         """Forget every key and free the memory of the graphs, once they have run."""
         with self._lock:
+            self._seen.clear()
             while self._graphs:
                 self._throw_out()
 
     def _capture(self, launches: Launches, inputs: tuple[torch.Tensor, ...]) -> _Graph:
         device = inputs[0].device
-        # one for good: nobody else enqueues on it while it captures
-        stream = self._streams.setdefault(device, torch.cuda.Stream(device))
-        return _Graph(launches, inputs, stream)
-
-    def _keep(self, key: Hashable, graph: _Graph | None) -> None:
-        self._graphs[key] = graph
-        self._graphs.move_to_end(key)
-        while len(self._graphs) > self._capacity:
-            self._throw_out()
+        if device not in self._streams:
+            # one for good: nobody else enqueues on it while it captures
+            self._streams[device] = torch.cuda.Stream(device)
+        return _Graph(launches, inputs, self._streams[device])
 
     def _throw_out(self) -> None:
         _, graph = self._graphs.popitem(last=False)
-        if graph is not None:
-            # its memory may be given away as soon as it is gone
-            graph.done.synchronize()
+        # its memory may be given away as soon as it is gone
+        graph.done.synchronize()
 
 
 class _Graph:

@@ -260,7 +260,10 @@ def aligned(x: torch.Tensor) -> torch.Tensor:
 def graphed(key: tuple[Any, ...], make: Callable[[], Launches], *xs: torch.Tensor) -> torch.Tensor:
     """What `make()(*xs)` returns, by a graph if the vectors are short: see `graphs.Graphs.run`."""
     n_elements = xs[0].numel() // 8
-    if number_on(xs[0].device, "ntt graph", FR.n_limbs, max(n_elements - 1, 0).bit_length()):
+    # of nothing, there would be nothing to capture
+    if n_elements and number_on(
+        xs[0].device, "ntt graph", FR.n_limbs, (n_elements - 1).bit_length()
+    ):
         return GRAPHS.run(key, make, *xs)
     return make()(*xs)
 
