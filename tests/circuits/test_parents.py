@@ -75,6 +75,23 @@ def test_whole_graphs_of_512_mib(number: int, vectors: dict[str, Any]) -> None:
     assert digest.hexdigest() == vectors["graph_sha256"][str(number)]
 
 
+def test_a_real_sector_of_32_gib(golden: Path) -> None:
+    """180 challenges of a sector of the main network, public inputs of proofs that verify."""
+    raw = (golden / "groth16" / "porep_32gib_v27_seal32_x10.prf").read_bytes()
+    n_proofs, n_inputs = (int.from_bytes(raw[i : i + 8], "big") for i in (0, 8))
+    assert (n_proofs, n_inputs) == (10, 327)
+    size = 192 + 32 * n_inputs
+    registered = REGISTERED_SEALS[3]
+    for proof in range(n_proofs):
+        start = len(raw) - (n_proofs - proof) * size + 192
+        values = [
+            int.from_bytes(raw[i : i + 32], "big") for i in range(start, start + 32 * 327, 32)
+        ]
+        groups = [values[i : i + 18] for i in range(3, 327, 18)]
+        rows = parents([g[0] for g in groups], porep_id(registered), registered.api, 1 << 30)
+        assert [group[1:15] for group in groups] == rows.tolist()
+
+
 def test_old_graphs_of_large_sectors_are_cut_to_32_bits() -> None:
     n_nodes = 1 << 30
     nodes = np.arange(10_000, 10_200)
