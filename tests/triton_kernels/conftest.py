@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 import torch
@@ -18,9 +20,15 @@ from triton_kernels.lanes import INTERPRETED, RUNS_KERNELS
 
 _RUN = ["test_field_kernels.py", "test_fp2_kernels.py", "test_inverse_kernels.py"]
 _RUN += ["test_variants.py", "test_ntt_kernels.py", "test_quotient_kernels.py"]
-_RUN += ["test_curve_kernels.py", "test_msm_kernels.py"]
+_RUN += ["test_curve_kernels.py", "test_msm_kernels.py", "test_graphs.py", "test_rate.py"]
 _RUN += ["test_spmv_kernels.py", "test_sha256_kernels.py", "test_poseidon_kernels.py"]
-_HOST = ["test_ptx.py", "test_ptx_shoup.py", "test_compile.py"]
+_RUN += ["test_prover_kernels.py"]
+_RUN += ["test_operations.py"]
+_HOST = ["test_ptx.py", "test_ptx_shoup.py", "test_compile.py", "test_repeated.py"]
+# on a GPU alone: elsewhere its tests are skipped, and say why
+_HOST += ["test_long_vectors.py"]
+# modules that call operations as often as they say
+_ONCE = ["test_graphs.py", "test_rate.py", "test_operations.py", "test_long_vectors.py"]
 
 collect_ignore: list[str] = []
 if importlib.util.find_spec("triton") is None:
@@ -44,15 +52,32 @@ def device() -> torch.device:
     return torch.device("cpu") if INTERPRETED else torch.device("cuda", 0)
 
 
+@pytest.fixture(autouse=True)
+def repeated(request: pytest.FixtureRequest) -> Iterator[None]:
+    """On a GPU every operation that a test calls is called twice, and gives the same bits."""
+    if INTERPRETED or not RUNS_KERNELS or request.path.name in _ONCE + _HOST:
+        yield
+        return
+    from torchzk import triton_kernels
+    from triton_kernels.repeated import calling_twice
+
+    named = [v for v in vars(request.module).values() if isinstance(v, ModuleType)]
+    ours = [module for module in named if module.__name__.startswith(triton_kernels.__name__)]
+    with calling_twice(triton_kernels, [request.module, *ours]):
+        yield
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What every case that was compiled needs."""
     module = sys.modules.get("triton_kernels.ahead_of_time")
     compiled = module.COMPILED if module else {}
     if compiled:
         names = ", ".join(f"sm_{arch}" for arch in module.ARCHS)
-        terminalreporter.section(f"registers/stack bytes a thread on {names}")
+        terminalreporter.section(
+            f"registers of a thread on {names}, and spills where there are any"
+        )
         for name, row in compiled.items():
-            cells = " ".join(f"{r:4}/{s:<4}" for r, s in (row[a] for a in sorted(row)))
+            cells = " ".join(f"{row[arch]!s:4}" for arch in sorted(row))
             terminalreporter.write_line(f"{name:44} {cells}")
 
 
