@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -23,8 +23,10 @@ from torchzk.circuits.porep_witness import MerklePaths, PorepWitness
 from torchzk.circuits.registered import default_seal
 from torchzk.circuits.synthetic import SectorName, make_sector
 from torchzk.circuits.synthetic_jobs import job_text
-from torchzk.errors import LayoutError
+from torchzk.errors import LayoutError, UnsatisfiedError
+from torchzk.groth16.keys import ProvingKey
 from torchzk.groth16.products import products, unsatisfied_row
+from torchzk.groth16.prover import Randomisers, prove
 from torchzk.groth16.r1cs import Assignment, R1cs
 from torchzk.ops.layout import unpack_mont
 from torchzk.params.fields import FR
@@ -126,13 +128,17 @@ def test_one_wrong_value_is_found_in_the_first_row_it_breaks(
     witness = _first_challenge(witness_of(parsed("sector2k_a"), 0, device))
     assignment = assign(backend, shape, witness)
     r1cs, wires = porep_r1cs(shape), challenge_wires(shape)
-    # the label of layer 1: row `last` packs it, and only a later row takes it
-    place = r1cs.prologue.n_aux + wires.labels[0]
-    rows = r1cs.block.c
-    (last,) = (rows.cols == rows.cols.dtype.type(4 + 18 + place)).nonzero()[0][:1]
-    row = r1cs.prologue.n_constraints + int(rows.starts.searchsorted(last, side="right")) - 1
-    assignment.aux[:, place] ^= 1
-    assert unsatisfied_row(backend, *products(backend, r1cs, assignment)) == row
+    # the label of layer 1: the row that packs it comes before all that take it
+    place = wires.labels[0]
+    rows, block = r1cs.block.c, r1cs.block
+    column = block.input_columns + block.n_shared_aux + place
+    first = int((rows.cols == column).argmax())
+    row = r1cs.prologue.n_constraints + int(rows.starts.searchsorted(first, side="right")) - 1
+    assignment.aux[:, r1cs.prologue.n_aux + place] ^= 1
+    # the key is not asked for before the products are checked
+    no_key, no_randomisers = cast(ProvingKey, None), cast(Randomisers, None)
+    with pytest.raises(UnsatisfiedError, match=f"porep-2KiB: constraint {row} is not satisfied"):
+        prove(backend, no_key, r1cs, assignment, no_randomisers, Timeline(), circuit="porep-2KiB")
 
 
 def test_public_inputs(backend: Backend, device: torch.device) -> None:
