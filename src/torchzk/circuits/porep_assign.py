@@ -17,8 +17,8 @@ from torchzk.circuits.gadgets.num import bit_wires, integer_wires, one, to_bits_
 from torchzk.circuits.gadgets.pair_wires import write_pair_wires
 from torchzk.circuits.gadgets.por import leaf_index, por_wires
 from torchzk.circuits.porep import prologue
-from torchzk.circuits.porep_shapes import PARENTS, StackedShape
 from torchzk.circuits.porep_bank import labels_and_bank
+from torchzk.circuits.porep_shapes import PARENTS, StackedShape
 from torchzk.circuits.porep_wires import ChallengeWires, challenge_wires
 from torchzk.circuits.porep_witness import COLUMN_PATH, REPLICA_PATH, PorepWitness
 from torchzk.errors import LayoutError
