@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 
 import pytest
@@ -13,9 +14,11 @@ from ops.test_spmv_copies import Blocks
 from torchzk.errors import LayoutError
 from torchzk.ops.layout import pack_mont, unpack_mont
 from torchzk.params.fields import FR
-from torchzk.triton_kernels import spmv as kernels
 from torchzk.triton_kernels import spmv_code
 from torchzk.triton_kernels.spmv_code import SHORT, Cut, Prepared, prepared
+
+# the package's name for the module is that of its function
+kernels = importlib.import_module("torchzk.triton_kernels.spmv")
 
 pytestmark = pytest.mark.usefixtures("variant")
 WARP = kernels.WARP

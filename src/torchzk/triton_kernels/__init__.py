@@ -28,6 +28,9 @@ from torchzk.triton_kernels.fp2 import (
 from torchzk.triton_kernels.msm import batch_add, bit_sums, msm
 from torchzk.triton_kernels.ntt import coset_scale, intt, intt_dit, ntt, ntt_dif
 from torchzk.triton_kernels.quotient import quotient
+from torchzk.triton_kernels.sha256 import sha256
+from torchzk.triton_kernels.sha256_steps import sha256_steps
+from torchzk.triton_kernels.spmv import spmv, spmv_copies, spmv_transposed
 
 __all__ = [
     "add",
@@ -56,6 +59,11 @@ __all__ = [
     "on_curve",
     "quotient",
     "scale",
+    "sha256",
+    "sha256_steps",
+    "spmv",
+    "spmv_copies",
+    "spmv_transposed",
     "sub",
     "to_mont",
 ]

@@ -63,10 +63,10 @@ def satisfies(out, rows, b, n, F: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out + i, good, mask=i < n)
 
 
-def on_curve(rows: torch.Tensor, curve: Curve) -> torch.Tensor:
+def on_curve(points: torch.Tensor, curve: Curve) -> torch.Tensor:
     """Which points satisfy the curve's equation, bool `[n]`; see `torchzk.ops.on_curve`."""
-    check_rows(rows, curve)
-    rows, n = rows.contiguous(), len(rows)
+    check_rows(points, curve)
+    rows, n = points.contiguous(), len(points)
     out = torch.empty(n, dtype=torch.bool, device=rows.device)
     if n:
         code = field_code_on(rows.device, curve.field, curve.degree)

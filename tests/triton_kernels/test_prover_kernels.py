@@ -1,0 +1,49 @@
+"""A whole proof by the kernels, with the very bytes of the reference.
+
+Interpreted, where a multi-scalar multiplication takes minutes, points are added by the reference;
+on a GPU everything runs as it does for users. About 20 s interpreted.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from replicated_r1cs import replicated, values
+from torchzk.backends import BackendName, load_backend
+from torchzk.groth16.keys import MemoryKey, Proof
+from torchzk.groth16.prover import Randomisers, prove
+from torchzk.groth16.r1cs import Assignment
+from torchzk.groth16.setup import make_key
+from torchzk.groth16.toxic_waste import DEV
+from torchzk.groth16.verifier import verify
+from torchzk.ops.layout import pack_mont
+from torchzk.params.fields import FR
+from torchzk.timeline import Timeline
+from triton_kernels.lanes import INTERPRETED
+from triton_kernels.test_msm_kernels import quick  # noqa: F401
+
+COPIES = 1 if INTERPRETED else 1000
+# the interpreter takes five times as long for plain code, which is the same but for products
+VARIANTS = ["ptx"] if INTERPRETED else ["ptx", "plain"]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, indirect=True)
+@pytest.mark.usefixtures("quick", "variant")
+def test_the_proof_is_the_references(device: torch.device) -> None:
+    r1cs = replicated(COPIES)
+    inputs, aux = values(3, COPIES)
+    assignment = Assignment(pack_mont(inputs, FR, device), pack_mont(aux, FR, device))
+
+    def made(name: BackendName) -> tuple[MemoryKey, Proof]:
+        backend = load_backend(name)
+        key = make_key(backend, r1cs, DEV, device, Timeline())
+        z = Randomisers(5, 6)
+        return key, prove(backend, key, r1cs, assignment, z, Timeline(), circuit="small")
+
+    (key, proof), (expected_key, expected) = made("triton"), made("torch")
+    assert key.vk == expected_key.vk
+    for name, rows in expected_key.queries.items():
+        assert torch.equal(key.queries[name], rows), name
+    assert proof.to_bytes() == expected.to_bytes()
+    assert verify(key.vk, proof, inputs[1:])
