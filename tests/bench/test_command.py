@@ -18,8 +18,16 @@ COLUMNS = {"name", "operation", "size", "inputs", "limit_bytes", "p20_s", "p50_s
 COLUMNS |= {"first_call_s", "figure", "unit", "work", "work_of", "how", "exact", "sppark"}
 COLUMNS |= {"sppark_source", "ratio_to_sppark", "must", "goal", "targets_are_ratios"}
 COLUMNS |= {"reaches_must", "reaches_goal", "against", "ratio_to_against", "floor_s"}
-COLUMNS |= {"ratio_to_floor", "peak_bytes", "backend", "variant", "device", "sm_clock_mhz"}
-COLUMNS |= {"memory_clock_mhz", "power_w", "temperature_c", "power_state", "clock_limits"}
+COLUMNS |= {
+    "ratio_to_floor",
+    "peak_bytes",
+    "within_limit",
+    "backend",
+    "variant",
+    "device",
+    "sm_clock_mhz",
+}
+COLUMNS |= {"memory_clock_mhz", "power_w", "temperature_c", "power_state"}
 COLUMNS |= {"driver", "torch", "cuda", "triton", "python", "commit", "dirty", "date"}
 
 

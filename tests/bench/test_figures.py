@@ -63,3 +63,11 @@ def test_floors() -> None:
     t, full, partial = 3, 8, Poseidon.merkle(2).partial_rounds
     count = full * (3 * t + t * t) + partial * (3 + 2 * t - 1)
     assert floors.poseidon(5, Poseidon.merkle(2)) == pytest.approx(5 * count / floors.FR_MUL)
+
+
+def test_scratch_beyond_the_limit() -> None:
+    limited = Benchmark("msm.g1", 1 << 27, limit_bytes=12 << 30)
+    assert limited.name == "msm.g1.2^27.12GiB"
+    for peak, within in ((12 << 30, True), ((12 << 30) + 1, False), (None, None)):
+        times = Times(1.0, (1.0,), peak)
+        assert Result(limited, times, True, 1, "", None, "", None).within_limit is within

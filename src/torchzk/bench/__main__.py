@@ -12,7 +12,7 @@ from pathlib import Path
 from torchzk import cli
 from torchzk.bench.cases import BENCHMARKS, select
 from torchzk.scheduler.progress import Progress
-from torchzk.summary import print_facts
+from torchzk.summary import print_facts, size
 
 _ROWS = Path("runs") / "bench"
 
@@ -85,6 +85,9 @@ def _bench(wrong: list[str], args: argparse.Namespace, screen: cli.Screen) -> cl
     where = args.out or _ROWS
     kept = [("backend", str(choice), ""), ("device", str(facts["device"]), "")]
     print_facts(screen.console, [*kept, ("rows", f"{len(done)}, in {where}", "")])
+    for r in results:
+        if r.within_limit is False:
+            screen.warn(f"{r.benchmark.name}: took {size(r.times.peak_bytes or 0)} of scratch")
     for name in wrong:
         screen.line(f"WRONG: {name}", "bold red")
     return {"ok": not wrong, "wrong": wrong, "rows": [row for _, row in done]}

@@ -17,7 +17,6 @@ _CLOCKS = {
     "power.draw": "power_w",
     "temperature.gpu": "temperature_c",
     "pstate": "power_state",
-    "clocks_event_reasons.active": "clock_limits",
     "driver_version": "driver",
 }
 """What `nvidia-smi` calls them, and rows do."""
@@ -58,7 +57,7 @@ def clocks(device: torch.device) -> dict[str, Any]:
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
     command = ["nvidia-smi", f"--query-gpu={','.join(_CLOCKS)}", "--format=csv,noheader,nounits"]
     if uuid is not None:
-        command.append(f"--id=GPU-{uuid}")
+        command.append(f"--id=GPU-{str(uuid).removeprefix('GPU-')}")
     line = _output(command)
     values = [v.strip() for v in line.splitlines()[0].split(",")] if line else []
     if len(values) == len(_CLOCKS):

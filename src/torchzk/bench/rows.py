@@ -62,6 +62,12 @@ class Result:
         """Its time over that of what it is compared with."""
         return None if self.against is None else self.seconds / self.against
 
+    @property
+    def within_limit(self) -> bool | None:
+        """Whether scratch memory stayed within the limit; None where either is not known."""
+        limit, peak = self.benchmark.limit_bytes, self.times.peak_bytes
+        return None if limit is None or peak is None else peak <= limit
+
     def reaches(self, target: float | None) -> bool | None:
         """Whether the figure is as good as `must` or `goal`; None if there is no such target."""
         if target is None:
@@ -105,6 +111,7 @@ class Result:
             "floor_s": self.floor,
             "ratio_to_floor": self.over_floor,
             "peak_bytes": times.peak_bytes,
+            "within_limit": self.within_limit,
         }
 
 
