@@ -255,7 +255,7 @@ def _all() -> Iterator[Operation]:
         yield Operation(f"sums {name}", ("msm", "bit_sums"), _msm(curve), 301)
         yield Operation(f"batch addition {name}", ("batch_add",), _batch_add(curve), 301)
         yield Operation(f"fixed base {name}", ("fixed_base",), _fixed_base(curve), 65)
-    yield Operation("products", ("spmv", "spmv_transposed"), _products, 301, 35)
+    yield Operation("products", ("spmv", "spmv_transposed"), _products, 301)
     yield Operation("products of copies", ("spmv_copies",), _copies, 131)
     yield Operation("sha256", ("sha256",), _sha256, 259)
     yield Operation("sha256 steps", ("sha256_steps",), _sha256_steps, 259)

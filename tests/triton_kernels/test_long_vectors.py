@@ -52,7 +52,7 @@ def elements(device: torch.device, *batch: int) -> torch.Tensor:
 
 
 def places(n: int) -> list[int]:
-    """Random ones, the ends, and where limb 2^31 of eight planes of `n` lies, and its neighbours."""
+    """Random ones, the ends, and limb 2^31 of eight planes of `n` with its neighbours."""
     beyond = (1 << 31) - 7 * n
     assert 0 < beyond < n
     rng = random.Random(n)
