@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,7 +45,12 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     return config.stash.get(LEFT_OUT, [])
 
 
-@pytest.fixture(params=["torch"])
+BACKENDS = ["torch"]
+if torch.cuda.is_available() and importlib.util.find_spec("triton"):
+    BACKENDS.append("triton")
+
+
+@pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Every backend this run can execute."""
     return load_backend(request.param)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from torchzk.backends import Backend
-from torchzk.ops.csr import Csr
+from torchzk.ops.csr import Copies, Csr
 from torchzk.ops.layout import (
     pack,
     pack_mont,
@@ -108,6 +108,7 @@ def _curve(backend: Backend, device: torch.device, curve: Curve) -> Iterator[_Qu
     by_bit = [sum(m for k, m in chosen if k >> bit & 1) for bit in range(3)]
     yield f"{curve.name} addition", addition, [three, two, None, two, g]
     yield f"{curve.name} multi-scalar product", msm, integers.mul(curve, total, g)
+    yield f"{curve.name} sum", lambda: backend.batch_add(q, None, curve), integers.mul(curve, 4, g)
     yield f"{curve.name} bit sums", sums, [integers.mul(curve, m, g) for m in by_bit]
     yield f"{curve.name} multiples", multiples, [None, g, integers.neg(curve, g)]
 
@@ -153,6 +154,16 @@ def _matrix(backend: Backend, device: torch.device) -> Iterator[_Question]:
         return unpack_mont(backend.spmv_transposed(matrix, z), FR)
 
     yield "transposed matrix by vector", transposed, by_column
+
+    def copied() -> object:
+        # a vector is the one input and two of the aux
+        copies = Copies(1, 0, 0, 2, torch.zeros(2, 0, dtype=torch.int64, device=device), 0, 2)
+        aux = torch.cat((z[:, 1:], z[:, 1:]), dim=1)
+        out = torch.empty(8, 6, dtype=torch.int32, device=device)
+        backend.spmv_copies(matrix, copies, z[:, :1].contiguous(), aux, out)
+        return unpack_mont(out, FR)
+
+    yield "matrix by copies", copied, by_row * 2
 
 
 def _poseidon(backend: Backend, device: torch.device, arity: int) -> _Question:
