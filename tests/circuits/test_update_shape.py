@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from torchzk.circuits.block_cache import cached_block
 from torchzk.circuits.sectors import SECTOR_SHAPES, SectorShape, TreeShape
 from torchzk.circuits.update import N_INPUTS, public_inputs, update_r1cs
-from torchzk.circuits.update_shapes import shape_of_sector, update_shape
+from torchzk.circuits.update_shapes import UpdateShape, shape_of_sector, update_shape
 from torchzk.errors import ConfigError
 from torchzk.groth16.keys import QueryLengths
 from torchzk.groth16.lengths import expected_lengths
@@ -57,6 +59,18 @@ def test_digests_of_runs(golden: Path) -> None:
     runs = run_digests(update_r1cs(update_shape(2048)), facts["chunk_constraints"])
     for expected in facts["chunk_sha256_first16"]:
         assert next(runs)[:32] == expected
+
+
+def test_both_blocks_come_from_the_cache(tmp_path: Path) -> None:
+    recall = partial(cached_block, tmp_path)
+    shape = UpdateShape(SectorShape(1 << 10, "1KiB", TreeShape(1, 4, 0)), 2, 3, 2, (1, 2), 1)
+    first = update_r1cs(shape, recall)
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert len(files) == 2
+    # which h is selected does not matter
+    again = update_r1cs(replace(shape, h=2), recall)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == files
+    assert digest(again) == digest(first) == digest(update_r1cs(shape))
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ its bits of a digest. Source: spec/post_update.md section 10.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from torchzk.circuits.block_cache import Recall, recorded
 from torchzk.circuits.gadgets import num, poseidon
 from torchzk.circuits.gadgets.boolean import Bit, Boolean, alloc_bits
 from torchzk.circuits.gadgets.insertion import select
@@ -20,20 +20,25 @@ from torchzk.circuits.gadgets.multipack import pack_bits, packed
 from torchzk.circuits.gadgets.por import por_no_challenge_input
 from torchzk.circuits.gadgets.sha256 import hash_numbers
 from torchzk.circuits.recorder import ONE, ConstraintSystem, Variable
+from torchzk.circuits.update_places import RANDOMNESS, ProloguePlaces
 from torchzk.circuits.update_shapes import UpdateShape
 from torchzk.groth16.r1cs import Array, Block, R1cs
-from torchzk.params.poseidon import Poseidon
 
 N_INPUTS = 5
 """ONE, which partition and h, and three commitments."""
 
 
-def update_r1cs(shape: UpdateShape) -> R1cs:
-    """The constraint system: the same for every `h` that the circuit allows."""
-    cs = ConstraintSystem()
-    shared, digests = _prologue(cs, shape)
-    block = _challenge(cs.n_inputs, cs.n_aux, shape, shared)
-    return R1cs(cs.block(), block, shape.n_challenges, _imports(shape, digests))
+def update_r1cs(shape: UpdateShape, recall: Recall = recorded) -> R1cs:
+    """The constraint system: the same for every `h` that the circuit allows.
+
+    `recall` says where the two blocks come from; they are recorded by default, which takes some
+    seconds where there are 128 apex leaves.
+    """
+    sizes = (shape.n_partitions, shape.n_challenges, shape.n_apex_leaves)
+    parts = (shape.sector.n_nodes, shape.sector.tree_r.arities, *sizes, shape.hs)
+    prologue = recall(f"update prologue {parts}", lambda: _prologue(shape))
+    block = recall(f"update challenge {parts}", lambda: _challenge(shape))
+    return R1cs(prologue, block, shape.n_challenges, _imports(shape))
 
 
 def public_inputs(
@@ -44,27 +49,15 @@ def public_inputs(
     return [which, comm_r_old, comm_d_new, comm_r_new]
 
 
-@dataclass(frozen=True)
-class _Shared:
-    """Variables of the prologue that every challenge uses."""
-
-    partition: list[Boolean]
-    h_select: list[Boolean]
-    phi: Variable
-    root_r_old: Variable
-    root_r_new: Variable
-    apex_leaves: list[Variable]
-
-
-def _prologue(cs: ConstraintSystem, shape: UpdateShape) -> tuple[_Shared, list[list[Boolean]]]:
-    """What the challenges share, and the bits of the digests they are cut from."""
+def _prologue(shape: UpdateShape) -> Block:
+    """What the challenges share, and the bits of the digests that they are cut from."""
+    cs = ConstraintSystem()
     which = cs.alloc()
     num.inputize(cs, which)
-    bits = _bits_of(cs, which, shape.partition_bits + len(shape.hs))
-    partition, h_select = bits[: shape.partition_bits], bits[shape.partition_bits :]
+    partition = _bits_of(cs, which, shape.partition_bits + len(shape.hs))[: shape.partition_bits]
     number = pack_bits(cs, partition)
     comm_r_old, comm_d_new, comm_r_new = (_commitment(cs) for _ in range(3))
-    phi = _randomness(cs, comm_d_new, comm_r_old)
+    _randomness(cs, comm_d_new, comm_r_old)
     comm_c, root_r_old, root_r_new = cs.alloc_many(3)
     apex_leaves = cs.alloc_many(shape.n_apex_leaves)
     path = [[sibling] for sibling in cs.alloc_many(shape.partition_bits)]
@@ -74,8 +67,11 @@ def _prologue(cs: ConstraintSystem, shape: UpdateShape) -> tuple[_Shared, list[l
     while len(row) > 1:
         row = [hash_numbers(cs, row[i : i + 2]) for i in range(0, len(row), 2)]
     por_no_challenge_input(cs, row[0], partition, path, comm_d_new, hash_numbers)
-    digests = [_digest(cs, shape.n_digests, j, number, comm_r_new) for j in range(shape.n_digests)]
-    return _Shared(partition, h_select, phi, root_r_old, root_r_new, apex_leaves), digests
+    for j in range(shape.n_digests):
+        index = cs.alloc()
+        cs.enforce({number: shape.n_digests, ONE: j}, {ONE: 1}, {index: 1})
+        _bits_of(cs, _randomness(cs, comm_r_new, index), num.N_BITS)
+    return cs.block()
 
 
 def _commitment(cs: ConstraintSystem) -> Variable:
@@ -92,32 +88,26 @@ def _bits_of(cs: ConstraintSystem, v: Variable, n: int) -> list[Boolean]:
 
 
 def _randomness(cs: ConstraintSystem, a: Variable, b: Variable) -> Variable:
-    return poseidon.poseidon(cs, [a, b], Poseidon.randomness())
+    return poseidon.poseidon(cs, [a, b], RANDOMNESS)
 
 
-def _digest(
-    cs: ConstraintSystem, n_digests: int, j: int, partition: Variable, comm_r_new: Variable
-) -> list[Boolean]:
-    """The bits of digest `j` of the partition."""
-    index = cs.alloc()
-    cs.enforce({partition: n_digests, ONE: j}, {ONE: 1}, {index: 1})
-    return _bits_of(cs, _randomness(cs, comm_r_new, index), num.N_BITS)
-
-
-def _imports(shape: UpdateShape, digests: Sequence[Sequence[Boolean]]) -> Array:
+def _imports(shape: UpdateShape) -> Array:
     """The challenge bits of each copy: aux of the prologue, `[challenges, challenge_bits]`."""
-    first = np.array([bits[0].variable for bits in digests if isinstance(bits[0], Bit)])
+    places = ProloguePlaces.of(shape)
+    first = np.array([places.digest_bit(j) for j in range(shape.n_digests)], dtype=np.int64)
     digest, place = np.divmod(np.arange(shape.n_challenges), shape.challenges_per_digest)
-    # a bit takes one variable, so those of a digest follow each other
     starts = first[digest] + place * shape.challenge_bits
     return np.asarray(starts[:, None] + np.arange(shape.challenge_bits), dtype=np.int64)
 
 
-def _challenge(n_inputs: int, n_aux: int, shape: UpdateShape, shared: _Shared) -> Block:
-    cs = ConstraintSystem(n_inputs, n_aux, shape.challenge_bits)
-    own_bits: list[Boolean] = [Bit(n_aux + i) for i in range(shape.challenge_bits)]
-    bits = own_bits + shared.partition
-    rho = _randomness(cs, shared.phi, _high_bits(cs, shape.hs, bits, shared.h_select))
+def _challenge(shape: UpdateShape) -> Block:
+    """One challenge; its own bits are imported."""
+    shared = ProloguePlaces.of(shape)
+    cs = ConstraintSystem(N_INPUTS, shared.n_aux, shape.challenge_bits)
+    own_bits: list[Boolean] = [Bit(shared.n_aux + i) for i in range(shape.challenge_bits)]
+    bits = [*own_bits, *(Bit(v) for v in shared.partition)]
+    h_select = [Bit(v) for v in shared.h_select]
+    rho = _randomness(cs, shared.phi, _high_bits(cs, shape.hs, bits, h_select))
     leaf_r_old, leaf_d_new = cs.alloc_many(2)
     added, leaf_r_new = num.mul(cs, leaf_d_new, rho), cs.alloc()
     cs.enforce({leaf_r_old: 1, added: 1}, {ONE: 1}, {leaf_r_new: 1})

@@ -15,9 +15,8 @@ import torch
 from torchzk.backends import Backend
 from torchzk.circuits.gadgets import poseidon
 from torchzk.circuits.gadgets.data_tree import path_pairs, tree_pairs
-from torchzk.circuits.gadgets.insertion import INSERT_WIRES, insert_wires
+from torchzk.circuits.gadgets.insertion import insert_wires
 from torchzk.circuits.gadgets.num import (
-    N_BITS,
     bit_wires,
     integer_wires,
     one,
@@ -26,16 +25,20 @@ from torchzk.circuits.gadgets.num import (
 from torchzk.circuits.gadgets.pair_wires import n_pair_wires, write_pair_wires
 from torchzk.circuits.gadgets.por import index_bits
 from torchzk.circuits.gadgets.select import select_wires
+from torchzk.circuits.update_places import (
+    PAIR,
+    RANDOMNESS,
+    ProloguePlaces,
+    challenge_aux,
+    path_d_level,
+    replica_path,
+)
 from torchzk.circuits.update_shapes import UpdateShape
 from torchzk.circuits.update_witness import UpdateWitness
 from torchzk.errors import LayoutError
 from torchzk.groth16.r1cs import Assignment
 from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR
-from torchzk.params.poseidon import Poseidon
-
-_RANDOMNESS = Poseidon.randomness()
-_PAIR = 2
 
 
 def assign(backend: Backend, shape: UpdateShape, witness: UpdateWitness) -> Assignment:
@@ -56,7 +59,7 @@ def assign(backend: Backend, shape: UpdateShape, witness: UpdateWitness) -> Assi
     """
     _check(shape, witness)
     device, c = witness.comm_c.device, shape.n_challenges
-    n_head, n_challenge = _n_prologue(shape), _n_challenge(shape)
+    n_head, n_challenge = ProloguePlaces.of(shape).n_aux, challenge_aux(shape)
     aux = torch.empty(8, n_head + c * n_challenge, dtype=torch.int32, device=device)
     head = _Room(aux[:, :n_head])
     body = _Room(aux[:, n_head:].view(8, c, n_challenge))
@@ -105,33 +108,6 @@ def _check(shape: UpdateShape, witness: UpdateWitness) -> None:
         raise LayoutError(f"{names} must be {expected}, got {got}")
     if not 0 <= witness.partition < shape.n_partitions:
         raise LayoutError(f"no partition {witness.partition} of {shape.n_partitions}")
-
-
-def _n_prologue(shape: UpdateShape) -> int:
-    which = 1 + shape.partition_bits + len(shape.hs) + 1
-    given = 6 + shape.n_apex_leaves + shape.partition_bits
-    hashes = _RANDOMNESS.n_wires + 2 * Poseidon.merkle(2).n_wires
-    apex_tree = (shape.n_apex_leaves - 1) * n_pair_wires()
-    partition_path = shape.partition_bits * (_PAIR + n_pair_wires())
-    digests = shape.n_digests * _n_digest()
-    return which + given + hashes + apex_tree + partition_path + digests
-
-
-def _n_digest() -> int:
-    return 1 + _RANDOMNESS.n_wires + N_BITS
-
-
-def _n_challenge(shape: UpdateShape) -> int:
-    randomness = 2 * len(shape.hs) + 1 + _RANDOMNESS.n_wires
-    apex_leaf = shape.n_apex_leaves - 1
-    path_d = shape.tree_d_levels * (1 + _PAIR + n_pair_wires())
-    return randomness + 4 + 2 * _n_path(shape) + apex_leaf + path_d
-
-
-def _n_path(shape: UpdateShape) -> int:
-    """Variables of a path in TreeR: siblings, then insertion and hash of each level."""
-    arities = shape.sector.tree_r.arities
-    return sum(a - 1 + INSERT_WIRES[a] + Poseidon.merkle(a).n_wires for a in arities)
 
 
 @lru_cache(maxsize=64)
@@ -242,7 +218,7 @@ def _write_replica_paths(
     room: _Room,
 ) -> None:
     """The paths in the old and the new TreeR, level by level for all `nodes` `[8, 2, c]`."""
-    n_path = _n_path(shape)
+    n_path = replica_path(shape)
     both = room.take(2 * n_path).view(8, shape.n_challenges, 2, n_path).transpose(1, 2)
     paths = _Room(both)
     pairs = zip(witness.siblings_r_old, witness.siblings_r_new, strict=True)
@@ -277,15 +253,15 @@ def _write_path(
     """
     n, levels = leaves.shape[1], bits.shape[0]
     pairs = path_pairs(backend, leaves, bits, siblings).transpose(2, 3)
-    n_level = _PAIR + n_pair_wires()
+    n_level = path_d_level()
     out = room.take(levels * n_level).view(8, n, levels, n_level)
-    out[..., :_PAIR] = pairs.movedim(1, -1)
-    write_pair_wires(backend, pairs, out[..., _PAIR:])
+    out[..., :PAIR] = pairs.movedim(1, -1)
+    write_pair_wires(backend, pairs, out[..., PAIR:])
 
 
 def _randomness_wires(backend: Backend, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """`[8, n]` and `[8, n]` to the wires of their hashes, `[8, wires, n]`."""
-    return backend.poseidon_wires(torch.stack((a, b), dim=1), _RANDOMNESS)
+    return backend.poseidon_wires(torch.stack((a, b), dim=1), RANDOMNESS)
 
 
 def _number(bits: torch.Tensor) -> torch.Tensor:
