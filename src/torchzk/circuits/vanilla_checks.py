@@ -11,6 +11,7 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.jobs import PostJob
+from torchzk.circuits.merkle_paths import digits, first_difference, path_nodes
 from torchzk.circuits.path_faults import ComputedPath, describe_fault
 from torchzk.circuits.post_slots import PostSlots
 from torchzk.circuits.slots import challenged_leaves, sector_tensors
@@ -52,7 +53,7 @@ def _check_places(sector: SectorProof, leaves: Sequence[int], arities: Sequence[
                 f"{place}: the root {path.root.hex()} of the Merkle proof"
                 f" is not comm_r_last {sector.comm_r_last.hex()}"
             )
-        wanted = _digits(leaf, arities)
+        wanted = digits(leaf, arities)
         if path.indices != wanted:
             level = next(
                 i for i, (a, b) in enumerate(zip(path.indices, wanted, strict=True)) if a != b
@@ -64,21 +65,12 @@ def _check_places(sector: SectorProof, leaves: Sequence[int], arities: Sequence[
             )
 
 
-def _digits(leaf: int, arities: Sequence[int]) -> bytes:
-    """Place among the siblings at each level of a leaf's path."""
-    digits = bytearray()
-    for arity in arities:
-        leaf, digit = divmod(leaf, arity)
-        digits.append(digit)
-    return bytes(digits)
-
-
 def _check_commitments(
     backend: Backend, sectors: Sequence[SectorProof], tensors: PostSlots
 ) -> None:
     children = torch.stack((tensors.comm_c, tensors.comm_r_last), dim=1)
     computed = backend.poseidon(children, Poseidon.merkle(2))
-    wrong = _first_difference(computed, tensors.comm_r)
+    wrong = first_difference(computed, tensors.comm_r)
     if wrong is not None:
         sector = sectors[wrong]
         raise InputError(
@@ -95,7 +87,7 @@ def _check_paths(
 ) -> None:
     *_, roots = _nodes(backend, tensors)
     expected = tensors.comm_r_last.unsqueeze(2).expand_as(roots)
-    wrong = _first_difference(roots, expected)
+    wrong = first_difference(roots, expected)
     if wrong is None:
         return
     at, challenge = divmod(wrong, tensors.n_challenges)
@@ -107,31 +99,7 @@ def _check_paths(
 
 def _nodes(backend: Backend, tensors: PostSlots) -> Iterator[torch.Tensor]:
     """The running node of each path, `[8, s, c]` a level: the leaf first, the root last."""
-    node = tensors.leaves
-    yield node
-    for level, siblings in enumerate(tensors.siblings):
-        node = backend.poseidon(
-            _children(node, siblings.movedim(3, 1), tensors.indices[..., level]),
-            Poseidon.merkle(siblings.shape[3] + 1),
-        )
-        yield node
-
-
-def _children(node: torch.Tensor, siblings: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """`node` `[8, *batch]` put at `index` among `siblings` `[8, arity - 1, *batch]`."""
-    arity = siblings.shape[1] + 1
-    place = torch.arange(arity, device=index.device).view(arity, *[1] * index.ndim)
-    # where in (node, siblings) each child is
-    source = torch.where(place > index, place, place + 1)
-    source = torch.where(place == index, torch.zeros_like(source), source)
-    row = torch.cat((node.unsqueeze(1), siblings), dim=1)
-    return row.gather(1, source.expand(row.shape[0], *source.shape))
-
-
-def _first_difference(a: torch.Tensor, b: torch.Tensor) -> int | None:
-    """Flat index of the first element in which two limb tensors differ."""
-    differ = (a != b).any(dim=0).flatten()
-    return int(differ.to(torch.int8).argmax()) if bool(differ.any()) else None
+    return path_nodes(backend, tensors.leaves, tensors.indices, tensors.siblings)
 
 
 def _computed_paths(
