@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 import torch
 
+from torchzk.backends import Backend
 from torchzk.circuits.porep_witness import MerklePaths, PorepWitness
+from torchzk.circuits.registered import default_seal
+from torchzk.circuits.synthetic import SectorName, make_sector
+from torchzk.circuits.synthetic_jobs import job_text
 from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR
+from torchzk.timeline import Timeline
 
+_AT_ONCE = 1 << 20
 Json = dict[str, Any]
 
 
@@ -48,6 +56,25 @@ def witness_of(c1: Json, partition: int, device: torch.device) -> PorepWitness:
         parent_columns=_numbers([x for r in rows for x in r], device).view(8, c, 14, -1),
         paths=_paths(paths, (c, 16), device),
     )
+
+
+def synthetic_c1(name: str, sector_size: int, backend: Backend, device: torch.device) -> Json:
+    """The C1 output of a synthetic sector such as `synth2k`."""
+    registered = default_seal(sector_size)
+    assert registered is not None
+    sector = make_sector(SectorName(name, registered, 7, 1000), backend, device, Timeline())
+    c1: Json = json.loads("".join(job_text(sector, "porep")))
+    return c1
+
+
+def values_digest(backend: Backend, values: torch.Tensor) -> str:
+    """As `plain_r1cs.digest_of`, of millions of values `[8, n]` in Montgomery form."""
+    state = hashlib.sha256()
+    for start in range(0, values.shape[1], _AT_ONCE):
+        piece = values[:, start : start + _AT_ONCE].contiguous()
+        canonical = backend.from_mont(piece, FR)
+        state.update(canonical.t().contiguous().cpu().numpy().astype("<i4").tobytes())
+    return state.hexdigest()
 
 
 def _expander(proof: Json) -> list[Json]:
