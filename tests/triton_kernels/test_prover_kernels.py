@@ -1,16 +1,21 @@
 """A whole proof by the kernels, with the very bytes of the reference.
 
 Interpreted, where a multi-scalar multiplication takes minutes, points are added by the reference;
-on a GPU everything runs as it does for users. About 20 s interpreted.
+on a GPU everything runs as it does for users. About 5 s interpreted.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+import triton
 
 from replicated_r1cs import replicated, values
+from torchzk import api
 from torchzk.backends import BackendName, load_backend
+from torchzk.config import CircuitConfig, Config
 from torchzk.groth16.keys import MemoryKey, Proof
 from torchzk.groth16.prover import Randomisers, prove
 from torchzk.groth16.r1cs import Assignment
@@ -19,6 +24,8 @@ from torchzk.groth16.toxic_waste import DEV
 from torchzk.groth16.verifier import verify
 from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR
+from torchzk.recorded import backend_report
+from torchzk.scheduler.known_answers import known_answers
 from torchzk.timeline import Timeline
 from triton_kernels.lanes import INTERPRETED
 from triton_kernels.test_msm_kernels import quick  # noqa: F401
@@ -47,3 +54,26 @@ def test_the_proof_is_the_references(device: torch.device) -> None:
         assert torch.equal(key.queries[name], rows), name
     assert proof.to_bytes() == expected.to_bytes()
     assert verify(key.vk, proof, inputs[1:])
+
+
+def test_a_session_says_what_it_runs(device: torch.device, tmp_path: Path) -> None:
+    circuit = CircuitConfig(kind="window", sector_size=2048)
+    config = Config(
+        circuit=circuit, keys="dev", key_cache=tmp_path, device=str(device), backend="triton"
+    )
+    session = api.open_session(config)
+    assert session.backend is load_backend("triton")
+    report = backend_report(session)
+    assert report["backend"] == "triton" and report["triton"] == triton.__version__
+    assert report["variant"] == ("plain" if INTERPRETED else "ptx")
+    variant = session.variant()
+    assert variant and variant.summary.endswith(f", Triton {triton.__version__}")
+
+
+if not INTERPRETED:
+
+    @pytest.mark.usefixtures("variant")
+    def test_known_answers_are_right(device: torch.device) -> None:
+        answers = known_answers(load_backend("triton"), device)
+        assert len(answers) > 20
+        assert [a.operation for a in answers if not a.right] == []
