@@ -8,13 +8,15 @@ from hashlib import sha256
 import pytest
 import torch
 
+from plain_r1cs import alone
 from torchzk.backends import Backend
 from torchzk.circuits.gadgets import pair_wires
 from torchzk.circuits.gadgets.data_tree import hash_pairs, path_pairs, tree_pairs
-from torchzk.circuits.gadgets.pair_wires import n_pair_wires, write_pair_wires
+from torchzk.circuits.gadgets.pair_wires import hash_pair, n_pair_wires, write_pair_wires
 from torchzk.circuits.gadgets.select import select_wires
 from torchzk.circuits.gadgets.sha256 import hash_numbers, hash_numbers_wires
 from torchzk.circuits.recorder import ConstraintSystem
+from torchzk.groth16.r1cs_digest import digest
 from torchzk.ops.layout import pack_mont, unpack_mont
 from torchzk.params.fields import FR
 
@@ -94,10 +96,12 @@ def test_pair_wires_are_those_of_the_gadget(
     assert not room[..., 0, :].any()
 
 
-def test_number_of_pair_wires() -> None:
-    cs = ConstraintSystem()
-    hash_numbers(cs, cs.alloc_many(2))
-    assert n_pair_wires() == cs.n_aux - 2
+def test_hash_pair_is_the_gadget() -> None:
+    spliced, plain = ConstraintSystem(), ConstraintSystem()
+    out = hash_pair(spliced, spliced.alloc_many(2)[::-1])
+    assert out == hash_numbers(plain, plain.alloc_many(2)[::-1])
+    assert digest(alone(spliced)) == digest(alone(plain))
+    assert n_pair_wires() == plain.n_aux - 2
 
 
 def test_select_follows_its_constraints(device: torch.device) -> None:

@@ -17,8 +17,8 @@ from torchzk.circuits.gadgets import num, poseidon
 from torchzk.circuits.gadgets.boolean import Bit, Boolean, alloc_bits
 from torchzk.circuits.gadgets.insertion import select
 from torchzk.circuits.gadgets.multipack import pack_bits, packed
+from torchzk.circuits.gadgets.pair_wires import hash_pair
 from torchzk.circuits.gadgets.por import por_no_challenge_input
-from torchzk.circuits.gadgets.sha256 import hash_numbers
 from torchzk.circuits.recorder import ONE, ConstraintSystem, Variable
 from torchzk.circuits.update_places import RANDOMNESS, ProloguePlaces
 from torchzk.circuits.update_shapes import UpdateShape
@@ -65,8 +65,8 @@ def _prologue(shape: UpdateShape) -> Block:
         num.enforce_equal(cs, poseidon.merkle(cs, [comm_c, root]), comm_r)
     row = apex_leaves
     while len(row) > 1:
-        row = [hash_numbers(cs, row[i : i + 2]) for i in range(0, len(row), 2)]
-    por_no_challenge_input(cs, row[0], partition, path, comm_d_new, hash_numbers)
+        row = [hash_pair(cs, row[i : i + 2]) for i in range(0, len(row), 2)]
+    por_no_challenge_input(cs, row[0], partition, path, comm_d_new, hash_pair)
     for j in range(shape.n_digests):
         index = cs.alloc()
         cs.enforce({number: shape.n_digests, ONE: j}, {ONE: 1}, {index: 1})
@@ -118,7 +118,7 @@ def _challenge(shape: UpdateShape) -> Block:
     low, high = own_bits[: shape.tree_d_levels], own_bits[shape.tree_d_levels :]
     apex_leaf = select(cs, shared.apex_leaves, high)
     path = [[sibling] for sibling in cs.alloc_many(shape.tree_d_levels)]
-    por_no_challenge_input(cs, leaf_d_new, low, path, apex_leaf, hash_numbers)
+    por_no_challenge_input(cs, leaf_d_new, low, path, apex_leaf, hash_pair)
     return cs.block()
 
 

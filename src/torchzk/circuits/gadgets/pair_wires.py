@@ -1,4 +1,4 @@
-"""The values of `sha256.hash_numbers` for many pairs of nodes, written where they belong.
+"""`sha256.hash_numbers` of pairs of nodes, recorded once, and its values where they belong.
 
 All but one of its 45,339 variables are bits: of the two nodes, and of words that the two
 compressions compute. A table says of which word, and which bit, so that all wires of a batch are
@@ -7,6 +7,7 @@ one gather. Source: spec/gadgets.md sections 4 and 5.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
@@ -14,7 +15,7 @@ import torch
 from torchzk.backends import Backend
 from torchzk.circuits.gadgets.compression import BLOCK_BITS
 from torchzk.circuits.gadgets.num import N_BITS, one
-from torchzk.circuits.gadgets.sha256 import chain, numbers_pattern
+from torchzk.circuits.gadgets.sha256 import chain, hash_numbers, numbers_pattern
 from torchzk.circuits.gadgets.words import (
     constant_words,
     hash_number,
@@ -22,6 +23,7 @@ from torchzk.circuits.gadgets.words import (
     padding_words,
     swapped,
 )
+from torchzk.circuits.recorder import ConstraintSystem, Template, Variable
 from torchzk.params.fields import FR, LIMB_BITS
 from torchzk.params.sha256 import IV
 from torchzk.params.sha256_steps import N_STEPS
@@ -41,6 +43,18 @@ def n_pair_wires() -> int:
     """Variables that the hash of a pair allocates; the last is the parent."""
     compressed = sum(x.template.n_aux for x in chain(numbers_pattern(_PAIR)))
     return _PAIR * N_BITS + compressed + 1
+
+
+def hash_pair(cs: ConstraintSystem, pair: Sequence[Variable]) -> Variable:
+    """`sha256.hash_numbers` of two distinct variables, spliced in; the last wire is the parent."""
+    return cs.splice(_template(), pair) + n_pair_wires() - 1
+
+
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    cs = ConstraintSystem()
+    hash_numbers(cs, cs.alloc_many(_PAIR))
+    return cs.template(_PAIR)
 
 
 def write_pair_wires(backend: Backend, pairs: torch.Tensor, out: torch.Tensor) -> None:
