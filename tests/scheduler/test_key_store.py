@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from torchzk import api
 from torchzk.errors import KeyFileError
+from torchzk.scheduler import key_store
 from torchzk.timeline import Span, Timeline
 
 
@@ -23,15 +25,30 @@ def names(spans: list[Span]) -> set[str]:
     return {span.name for span in spans}
 
 
-def test_dev_keys_are_made_once_and_checked_once(tmp_path: Path) -> None:
+def test_dev_keys_are_made_once_and_checked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first: list[Span] = []
     with api.get_keys(session_of(tmp_path, "dev", first)) as keys:
         assert keys.insecure
     assert {"setup: h", "write key", "key check"} <= names(first)
     again: list[Span] = []
     with api.get_keys(session_of(tmp_path, "dev", again)) as keys:
-        assert keys.insecure
+        assert keys.insecure and not keys.stays
+        proving = keys.proving
+        first_point = proving.query("b_g2", 0, 1, "cpu")
     assert names(again) == {"key digest"}
+    with pytest.raises(ValueError, match="closed"):
+        proving.query("b_g2", 0, 1, "cpu")
+    # on a device that holds the key, the file is needed no more
+    with monkeypatch.context() as patched:
+        patched.setattr(key_store, "key_stays", lambda device, r1cs, free: True)
+        loaded: list[Span] = []
+        with api.get_keys(session_of(tmp_path, "dev", loaded)) as keys:
+            assert keys.stays
+    assert names(loaded) == {"load key", "key digest"}
+    assert keys.proving.lengths == proving.lengths
+    assert torch.equal(keys.proving.query("b_g2", 0, 1, "cpu"), first_point)
     # the same key from another folder was checked too; one changed byte makes it another
     raw = bytearray(keys.path.read_bytes())
     raw[868 + 96 * 23 + 4 + 95] ^= 1
