@@ -26,7 +26,7 @@ from torchzk.params.fields import FP, FR
 from torchzk.triton_kernels import elementwise, fp2, inverse, rate
 from torchzk.triton_kernels.code import FieldCode, field_code
 from torchzk.triton_kernels.tuning import Shape, shape_for
-from triton_kernels import curve_cases, ntt_cases
+from triton_kernels import curve_cases, ntt_cases, witness_cases
 
 ARCHS = (80, 86, 89, 90, 120)
 ALLOWANCES = Path(__file__).parent / "allowances.json"
@@ -164,7 +164,17 @@ def _curve_cases() -> Iterator[Case]:
         yield Case(name, kernel, shape, constants, curve_cases.pointers(kernel), slow=slow)
 
 
-SOURCES: tuple[Callable[[], Iterator[Case]], ...] = (_field_cases, _ntt_cases, _curve_cases)
+def _witness_cases() -> Iterator[Case]:
+    for name, kernel, shape, constants, pointers, slow in witness_cases.kernels():
+        yield Case(name, kernel, shape, constants, pointers, slow)
+
+
+SOURCES: tuple[Callable[[], Iterator[Case]], ...] = (
+    _field_cases,
+    _ntt_cases,
+    _curve_cases,
+    _witness_cases,
+)
 CASES = {case.name: case for source in SOURCES for case in source()}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
 
 import pytest
@@ -15,13 +14,10 @@ from torchzk.errors import LayoutError
 from torchzk.ops.layout import pack_mont, unpack_mont
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import spmv_code
-from torchzk.triton_kernels.spmv_code import SHORT, Cut, Prepared, prepared
-
-# the package's name for the module is that of its function
-kernels = importlib.import_module("torchzk.triton_kernels.spmv")
+from torchzk.triton_spmv import WARP, spmv, spmv_copies, spmv_transposed
+from torchzk.triton_spmv_code import SHORT, Cut, Prepared, prepared
 
 pytestmark = pytest.mark.usefixtures("variant")
-WARP = kernels.WARP
 AROUND = {
     **{
         f"{n} rows": sample([i % 4 for i in range(n)], 9, MIXED) for n in (WARP - 1, WARP, WARP + 1)
@@ -42,7 +38,7 @@ def test_products(device: torch.device, matrix: Sparse) -> None:
     csr = matrix.to(device)
     for k in (1, 3):
         z = vectors(matrix.n_cols, k)
-        got = kernels.spmv(csr, planes(z, device))
+        got = spmv(csr, planes(z, device))
         assert copies(got) == [matrix.times(x) for x in z]
 
 
@@ -50,7 +46,7 @@ def test_one_vector_needs_no_axis(device: torch.device) -> None:
     """Rows of both kinds."""
     matrix = sample([2, 0, SHORT + 1, 1], 40, MIXED)
     (z,) = vectors(matrix.n_cols, 1)
-    got = kernels.spmv(matrix.to(device), pack_mont(z, FR, device))
+    got = spmv(matrix.to(device), pack_mont(z, FR, device))
     assert unpack_mont(got, FR) == matrix.times(z)
 
 
@@ -61,7 +57,7 @@ def test_transposed_products(device: torch.device, name: str) -> None:
     csr = matrix.to(device)
     for k in (1, 2):
         y = vectors(len(matrix.rows), k)
-        got = kernels.spmv_transposed(csr, planes(y, device))
+        got = spmv_transposed(csr, planes(y, device))
         assert copies(got) == [matrix.transposed().times(x) for x in y]
 
 
@@ -70,9 +66,9 @@ def test_vectors_are_read_where_they_lie(device: torch.device) -> None:
     matrix = CASES["empty-rows-everywhere"]
     z = vectors(3 * matrix.n_cols, 2)
     whole = planes(z, device)
-    every_third = kernels.spmv(matrix.to(device), whole[:, 1::3])
+    every_third = spmv(matrix.to(device), whole[:, 1::3])
     assert copies(every_third) == [matrix.times(x[1::3]) for x in z]
-    middle = kernels.spmv(matrix.to(device), whole[:, 7:27, 1])
+    middle = spmv(matrix.to(device), whole[:, 7:27, 1])
     assert unpack_mont(middle, FR) == matrix.times(z[1][7:27])
 
 
@@ -82,7 +78,7 @@ def test_copies(device: torch.device, blocks: Blocks) -> None:
     s = blocks.sample(device)
     rows = blocks.copies * blocks.rows
     whole = torch.full((8, rows + 9), 77, dtype=torch.int32, device=device)
-    kernels.spmv_copies(s.matrix, s.copies, s.inputs, s.aux, whole[:, 4 : rows + 4])
+    spmv_copies(s.matrix, s.copies, s.inputs, s.aux, whole[:, 4 : rows + 4])
     assert unpack_mont(whole[:, 4 : rows + 4], FR) == [v for copy in s.expected for v in copy]
     assert bool((whole[:, :4] == 77).all()) and bool((whole[:, rows + 4 :] == 77).all())
 
@@ -97,7 +93,7 @@ def test_long_rows_are_cut(
     s = BLOCKS["all-kinds"].sample(device)
     assert isinstance(prepared(s.matrix), Cut)
     out = torch.empty(8, 2 * s.matrix.n_rows, dtype=torch.int32, device=device)
-    kernels.spmv_copies(s.matrix, replace(s.copies, first=2, last=4), s.inputs, s.aux, out)
+    spmv_copies(s.matrix, replace(s.copies, first=2, last=4), s.inputs, s.aux, out)
     assert unpack_mont(out, FR) == s.expected[2] + s.expected[3]
 
 
@@ -119,8 +115,8 @@ def test_wrong_shapes_are_refused(device: torch.device) -> None:
     matrix = CASES["wide"].to(device)
     z = torch.zeros(8, 299, dtype=torch.int32, device=device)
     with pytest.raises(LayoutError, match="300 columns"):
-        kernels.spmv(matrix, z)
+        spmv(matrix, z)
     with pytest.raises(LayoutError, match="6 columns"):
-        kernels.spmv_transposed(matrix, z)
+        spmv_transposed(matrix, z)
     with pytest.raises(LayoutError, match="int32"):
-        kernels.spmv(matrix, torch.zeros(8, 300, device=device))
+        spmv(matrix, torch.zeros(8, 300, device=device))

@@ -74,10 +74,15 @@ def poseidon_wires(inputs: torch.Tensor, instance: Poseidon) -> torch.Tensor:
     return out.view(FR.n_limbs, instance.n_wires, *inputs.shape[2:])
 
 
-def _flatten(inputs: torch.Tensor, instance: Poseidon) -> torch.Tensor:
+def check_inputs(inputs: torch.Tensor, instance: Poseidon) -> None:
+    """Raise `LayoutError` unless `inputs` is a limb tensor of Fr of the instance's arity."""
     check_limbs(inputs, FR)
     if inputs.shape[1] != instance.arity:
         raise LayoutError(f"Poseidon of arity {instance.arity} got {list(inputs.shape)}")
+
+
+def _flatten(inputs: torch.Tensor, instance: Poseidon) -> torch.Tensor:
+    check_inputs(inputs, instance)
     return inputs.reshape(FR.n_limbs, instance.arity, prod(inputs.shape[2:]))
 
 

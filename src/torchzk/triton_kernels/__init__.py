@@ -27,6 +27,7 @@ from torchzk.triton_kernels.fp2 import (
 )
 from torchzk.triton_kernels.msm import batch_add, bit_sums, msm
 from torchzk.triton_kernels.ntt import coset_scale, intt, intt_dit, ntt, ntt_dif
+from torchzk.triton_kernels.poseidon import poseidon, poseidon_wires
 from torchzk.triton_kernels.quotient import quotient
 from torchzk.triton_kernels.sha256 import sha256
 from torchzk.triton_kernels.sha256_steps import sha256_steps
@@ -57,6 +58,8 @@ __all__ = [
     "ntt",
     "ntt_dif",
     "on_curve",
+    "poseidon",
+    "poseidon_wires",
     "quotient",
     "scale",
     "sha256",

@@ -78,39 +78,37 @@ def steps_kernel(
     # a and e as sums, cut when they are needed
     a_sum = state[0].to(tl.uint64)
     e_sum = state[4].to(tl.uint64)
-    for sixteen in range(4):
-        for i in tl.static_range(16):
-            turn = sixteen * 16 + i
-            # the first round has words for sums, so it lacks two steps
-            later = there & (turn > 0)
-            step = 48 * 5 - 2 + 9 * turn
-            early_step = step + tl.where(turn == 0, 1, 0)
-            k = tl.load(constants_ptr + turn).to(tl.uint32, bitcast=True)
-            _note(out, step, plane, e_sum, later)
-            e = e_sum.to(tl.uint32)
-            s1 = _mixed(out, early_step + 1, plane, rotr(e, 6), rotr(e, 11), rotr(e, 25), there)
-            choice = g ^ (e & (f ^ g))
-            _note(out, early_step + 3, plane, choice, there)
-            common = h.to(tl.uint64) + s1 + choice + k + w[0]
-            _note(out, step + 4, plane, a_sum, later)
-            a = a_sum.to(tl.uint32)
-            s0 = _mixed(out, step + 5, plane, rotr(a, 2), rotr(a, 13), rotr(a, 22), there)
-            majority = (a & b) | (c & (a | b))
-            _note(out, step + 7, plane, majority, there)
-            _note(out, step + 8, plane, b & c, there)
-            a_sum = common + s0 + majority
-            e_sum = common + d
-            d = c
-            c = b
-            b = a
-            h = g
-            g = f
-            f = e
-            new = _schedule(out, 5 * turn, plane, w, there & (turn < 48))
-            turned = ()
-            for j in tl.static_range(1, 16):
-                turned = turned + (w[j],)
-            w = turned + (new,)
+    for turn in range(64):
+        # the first round has words for sums, so it lacks two steps
+        later = there & (turn > 0)
+        step = 48 * 5 - 2 + 9 * turn
+        early_step = step + tl.where(turn == 0, 1, 0)
+        k = tl.load(constants_ptr + turn).to(tl.uint32, bitcast=True)
+        _note(out, step, plane, e_sum, later)
+        e = e_sum.to(tl.uint32)
+        s1 = _mixed(out, early_step + 1, plane, rotr(e, 6), rotr(e, 11), rotr(e, 25), there)
+        choice = g ^ (e & (f ^ g))
+        _note(out, early_step + 3, plane, choice, there)
+        common = h.to(tl.uint64) + s1 + choice + k + w[0]
+        _note(out, step + 4, plane, a_sum, later)
+        a = a_sum.to(tl.uint32)
+        s0 = _mixed(out, step + 5, plane, rotr(a, 2), rotr(a, 13), rotr(a, 22), there)
+        majority = (a & b) | (c & (a | b))
+        _note(out, step + 7, plane, majority, there)
+        _note(out, step + 8, plane, b & c, there)
+        a_sum = common + s0 + majority
+        e_sum = common + d
+        d = c
+        c = b
+        b = a
+        h = g
+        g = f
+        f = e
+        new = _schedule(out, 5 * turn, plane, w, there & (turn < 48))
+        turned = ()
+        for j in tl.static_range(1, 16):
+            turned = turned + (w[j],)
+        w = turned + (new,)
     last = (a_sum, b, c, d, e_sum, f, g, h)
     for i in tl.static_range(8):
         total = last[i].to(tl.uint64) + state[i]

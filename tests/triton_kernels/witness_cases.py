@@ -1,0 +1,41 @@
+"""The kernels of witnesses and of their products as they are launched, for the compiler alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torchzk.params.fields import FR
+from torchzk.triton_kernels.code import Variant, field_code
+from torchzk.triton_kernels.poseidon import THREADS, poseidon_kernel
+from torchzk.triton_kernels.sha256 import SHAPE, digest_kernel
+from torchzk.triton_kernels.sha256_steps import SHAPE as STEPS_SHAPE
+from torchzk.triton_kernels.sha256_steps import steps_kernel
+from torchzk.triton_kernels.spmv import WARP, spmv_kernel
+from torchzk.triton_kernels.tuning import Shape
+
+VARIANTS: tuple[Variant, ...] = ("ptx", "plain")
+
+Kernel = tuple[str, Any, Shape, dict[str, Any], dict[str, str], str]
+
+
+def kernels() -> Iterator[Kernel]:
+    """Name, kernel, launch shape, constants, types of arguments that point, and why it is slow."""
+    warp = Shape(WARP, 1, "spmv")
+    states = Shape(THREADS, THREADS // 32, "poseidon")
+    for variant in VARIANTS:
+        code = field_code(FR, 1, variant)
+        for lanes in (1, WARP):
+            constants = {"LANES": lanes, "F": code}
+            name = f"{variant} spmv, {lanes} lanes a row"
+            yield name, spmv_kernel, warp, constants, {"imports_ptr": "*i64"}, ""
+        slow = "plain code, 10 s an architecture" if variant == "plain" else ""
+        for wires in (False, True):
+            constants = {"HALF": 4, "WIRES": wires, "LANES": 16, "F": code}
+            name = f"{variant} poseidon{', wires' if wires else ''}"
+            yield name, poseidon_kernel, states, constants, {}, slow
+    for in_words in (True, False):
+        name = f"sha256 of {'words' if in_words else 'bytes'}"
+        pointers = {} if in_words else {"messages_ptr": "*u8"}
+        yield name, digest_kernel, SHAPE, {"IN_WORDS": in_words}, pointers, ""
+    yield "sha256 steps", steps_kernel, STEPS_SHAPE, {}, {"out_ptr": "*i64"}, ""
