@@ -35,13 +35,15 @@ def products(
     """
     assignment.check(r1cs)
     device = assignment.aux.device
-    outs = [torch.zeros(8, r1cs.domain.size, dtype=torch.int32, device=device) for _ in range(3)]
+    outs = [torch.empty(8, r1cs.domain.size, dtype=torch.int32, device=device) for _ in range(3)]
     start = 0
     for block, copies in _parts(r1cs, device):
         rows = slice(start, start + (copies.last - copies.first) * block.n_constraints)
         for out, matrix in zip(outs, block_matrices(block, device), strict=True):
             backend.spmv_copies(matrix, copies, assignment.inputs, assignment.aux, out[:, rows])
         start = rows.stop
+    for out in outs:
+        out[:, r1cs.n_constraints :] = 0
     outs[0][:, r1cs.n_constraints : r1cs.n_rows] = assignment.inputs
     a, b, c = outs
     return a, b, c
@@ -70,13 +72,17 @@ def unsatisfied_row(
     backend: Backend, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor
 ) -> int | None:
     """The first row in which a * b is not c, if any. All int32 `[8, n]` in Montgomery form."""
-    for start in range(0, a.shape[1], _CHECKED_AT_ONCE):
+    n = a.shape[1]
+    # one number a piece, looked at in the end, so that a device need not wait for the host
+    first = torch.full((), n, dtype=torch.int64, device=a.device)
+    for start in range(0, n, _CHECKED_AT_ONCE):
         piece = slice(start, start + _CHECKED_AT_ONCE)
         product = backend.mont_mul(a[:, piece], b[:, piece], FR)
         wrong = (product != c[:, piece]).any(dim=0)
-        if wrong.any():
-            return start + int(wrong.nonzero()[0])
-    return None
+        found = torch.where(wrong.any(), start + wrong.to(torch.uint8).argmax(), n)
+        first = torch.minimum(first, found)
+    row = int(first)
+    return row if row < n else None
 
 
 @lru_cache(maxsize=8)
