@@ -14,8 +14,8 @@ from torchzk.errors import LayoutError
 from torchzk.ops.layout import pack_mont, unpack_mont
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import spmv_code
-from torchzk.triton_spmv import WARP, spmv, spmv_copies, spmv_transposed
-from torchzk.triton_spmv_code import SHORT, Cut, Prepared, prepared
+from torchzk.triton_kernels.spmv import WARP, spmv, spmv_copies, spmv_transposed
+from torchzk.triton_kernels.spmv_code import SHORT, Cut, Prepared, prepared
 
 pytestmark = pytest.mark.usefixtures("variant")
 AROUND = {
