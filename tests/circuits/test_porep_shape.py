@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from torchzk.circuits.porep import n_public_inputs, porep_r1cs
+from torchzk.circuits.porep import n_public_inputs, porep_r1cs, prologue
 from torchzk.circuits.porep_shapes import porep_shape
+from torchzk.circuits.porep_wires import challenge_wires
 from torchzk.circuits.sectors import SECTOR_SHAPES
 from torchzk.groth16.r1cs import R1cs
 from torchzk.groth16.r1cs_digest import digest, run_digests
@@ -63,7 +64,11 @@ def test_digests_of_runs(sector_size: int, golden: Path) -> None:
 
 
 def test_counts_of_eleven_layers(golden: Path) -> None:
-    _check_counts(_r1cs(32 << 30), _all_facts(golden)[32 << 30])
+    r1cs = _r1cs(32 << 30)
+    _check_counts(r1cs, _all_facts(golden)[32 << 30])
+    wires = challenge_wires(porep_shape(32 << 30))
+    assert wires.n_aux == r1cs.block.n_aux
+    assert int(wires.bits.word.max()) < wires.bank.n_words
 
 
 @pytest.mark.parametrize("sector_size", SECTOR_SHAPES)
@@ -78,5 +83,5 @@ def test_shape(sector_size: int, golden: Path) -> None:
 
 
 def test_prologue() -> None:
-    head = _r1cs(2 << 10).prologue
+    head = prologue()
     assert (head.n_constraints, head.n_inputs, head.n_aux) == (571, 3, 571)
