@@ -16,13 +16,14 @@ from torchzk.ops.csr import Csr
 from torchzk.ops.layout import pack_mont, unpack
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
-from torchzk.triton_kernels import field, ntt, spmv
+from torchzk.triton_kernels import intt, mont_mul, ntt, scale, spmv, sub
 from torchzk.triton_kernels.msm_digits import NO_KEY, Windows, offset_planes, window_keys
 
 # the package's name for the module is that of its function
 naive_ntt = importlib.import_module("torchzk.ops.ntt").naive_ntt
 
-N = (1 << 28) + 3
+LOG = 28
+N = (1 << LOG) + 3
 GIB = 60
 P, R_INV = FR.modulus, FR.r_inv
 
@@ -53,7 +54,7 @@ def elements(device: torch.device, *batch: int) -> torch.Tensor:
 
 def places(n: int) -> list[int]:
     """Random ones, the ends, and limb 2^31 of eight planes of `n` with its neighbours."""
-    beyond = (1 << 31) - 7 * n
+    beyond = (8 << LOG) - 7 * n
     assert 0 < beyond < n
     rng = random.Random(n)
     inside = [rng.randrange(n) for _ in range(20)]
@@ -68,26 +69,26 @@ def at(x: torch.Tensor, index: list[int]) -> list[int]:
 def test_field(device: torch.device) -> None:
     a, b, index = elements(device, N), elements(device, N), places(N)
     x, y = at(a, index), at(b, index)
-    got = field.mont_mul(a, b, FR)
+    got = mont_mul(a, b, FR)
     assert at(got, index) == [u * v * R_INV % P for u, v in zip(x, y, strict=True)]
-    assert torch.equal(field.mont_mul(a, b, FR), got)
-    assert at(field.sub(a, b, FR), index) == [(u - v) % P for u, v in zip(x, y, strict=True)]
-    assert at(field.scale(a, 5, FR), index) == [5 * u % P for u in x]
+    assert torch.equal(mont_mul(a, b, FR), got)
+    assert at(sub(a, b, FR), index) == [(u - v) % P for u, v in zip(x, y, strict=True)]
+    assert at(scale(a, 5, FR), index) == [5 * u % P for u in x]
 
 
 @pytest.mark.parametrize("log_n", [3, 10])
 def test_transforms(device: torch.device, log_n: int) -> None:
     """As many vectors as it takes: in one pass, and in several whose results lie in rows."""
     domain = Domain(log_n)
-    count = (1 << 28 - log_n) + 1
+    count = (1 << LOG - log_n) + 1
     x = elements(device, count, domain.size)
-    y = ntt.ntt(x, domain)
+    y = ntt(x, domain)
     # vectors at random, the first and the last, all of which lies beyond limb 2^31 in plane 7
     for k in (0, random.Random(log_n).randrange(count), count - 1):
         values = unpack(x[:, k])
         assert unpack(y[:, k]) == naive_ntt(values, domain)
-    assert torch.equal(ntt.ntt(x, domain), y)
-    assert torch.equal(ntt.intt(y, domain), x)
+    assert torch.equal(ntt(x, domain), y)
+    assert torch.equal(intt(y, domain), x)
 
 
 def test_sparse_products(device: torch.device) -> None:
@@ -99,10 +100,10 @@ def test_sparse_products(device: torch.device) -> None:
     coefficients = rows[:-1] % 3
     table = [1, P - 1, 1 << 200]
     matrix = Csr(rows, cols, coefficients, pack_mont(table, FR, device), N)
-    got = spmv.spmv(matrix, z)
+    got = spmv(matrix, z)
     terms = at(z, [i * factor % N for i in index])
     assert at(got, index) == [table[i % 3] * v % P for i, v in zip(index, terms, strict=True)]
-    assert torch.equal(spmv.spmv(matrix, z), got)
+    assert torch.equal(spmv(matrix, z), got)
 
 
 def test_digits(device: torch.device) -> None:
