@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from torchzk.backends import BackendName
 from torchzk.errors import ResourceError
 from torchzk.groth16.encoding import uncompressed_size
 from torchzk.groth16.keys import QUERIES, QueryLengths
@@ -22,8 +23,8 @@ _A_VARIABLE = 3 * _ELEMENT
 """An assignment, its canonical form, and the scalars of one query."""
 _SCRATCH = 1 << 30
 """The scratch of a multi-scalar multiplication, the libraries, the rest."""
-_MOST_SCRATCH = 40 << 30
-"""As much as the multi-scalar multiplication has been measured with."""
+_MOST_SCRATCH: dict[BackendName, int] = {"torch": 1 << 29, "triton": 40 << 30}
+"""As much as each backend's multi-scalar multiplication has been measured with."""
 
 
 def proving_need(r1cs: R1cs) -> int:
@@ -50,7 +51,9 @@ def key_stays(device: torch.device, r1cs: R1cs, free: int) -> bool:
     return device.type == "cuda" and setup_need(r1cs) <= free
 
 
-def msm_room(device: torch.device, r1cs: R1cs, free: int, *, key_is_there: bool) -> Room:
+def msm_room(
+    device: torch.device, backend: BackendName, r1cs: R1cs, free: int, *, key_is_there: bool
+) -> Room:
     """What the multi-scalar multiplications of a proof may take of `free` bytes.
 
     Args:
@@ -73,7 +76,7 @@ def msm_room(device: torch.device, r1cs: R1cs, free: int, *, key_is_there: bool)
             max(most, rows // uncompressed_size(curve))
             for most, curve in ((least.g1_points, G1), (least.g2_points, G2))
         )
-    scratch = min(max(usable - rows, least.scratch_bytes), _MOST_SCRATCH)
+    scratch = min(max(usable - rows, least.scratch_bytes), _MOST_SCRATCH[backend])
     return Room(g1_points, g2_points, scratch)
 
 

@@ -89,7 +89,7 @@ def _prove_partition(
         randomisers,
         timeline,
         circuit=circuit.name,
-        room=msm_room(session.device, r1cs, free, key_is_there=keys.stays),
+        room=msm_room(session.device, session.choice.name, r1cs, free, key_is_there=keys.stays),
     )
 
 
