@@ -34,8 +34,6 @@ def kernels() -> Iterator[Kernel]:
             constants = {"HALF": 4, "WIRES": wires, "LANES": 16, "F": code}
             name = f"{variant} poseidon{', wires' if wires else ''}"
             yield name, poseidon_kernel, states, constants, {}, slow
-    for in_words in (True, False):
-        name = f"sha256 of {'words' if in_words else 'bytes'}"
-        pointers = {} if in_words else {"messages_ptr": "*u8"}
-        yield name, digest_kernel, SHAPE, {"IN_WORDS": in_words}, pointers, ""
+    pointers = {"out_ptr": "*u8", "messages_ptr": "*u8"}
+    yield "sha256", digest_kernel, SHAPE, {}, pointers, ""
     yield "sha256 steps", steps_kernel, STEPS_SHAPE, {}, {"out_ptr": "*i64"}, ""

@@ -30,25 +30,16 @@ def rotr(x, n: tl.constexpr):
 
 
 @triton.jit
-def _swapped(x):
-    """The bytes of a word in opposite order."""
-    return (x >> 24) | ((x >> 8) & 0xFF00) | ((x & 0xFF00) << 8) | (x << 24)
+def _message_word(ptr, place, length, n_words, there):
+    """Word `place` of the padded message whose bytes begin at `ptr`; big-endian.
 
-
-@triton.jit
-def _message_word(ptr, before, place, length, n_words, there, IN_WORDS: tl.constexpr):
-    """Word `place` of the padded message whose bytes begin at `before`; big-endian."""
-    if IN_WORDS:
-        inside = tl.load(ptr + (before >> 2) + place, mask=there & (4 * place < length), other=0)
-        word = _swapped(inside.to(tl.uint32, bitcast=True))
-        word = tl.where(4 * place == length, tl.full((), 0x80000000, tl.uint32), word)
-    else:
-        word = tl.zeros_like(before).to(tl.uint32)
-        for i in tl.static_range(4):
-            at = 4 * place + i
-            byte = tl.load(ptr + before + at, mask=there & (at < length), other=0)
-            byte = tl.where(at == length, tl.full((), 0x80, tl.uint32), byte.to(tl.uint32))
-            word = (word << 8) | byte
+    From single bytes: LLVM makes pairs of swapped words, which it cannot compile for sm_120.
+    """
+    word = tl.zeros(ptr.shape, tl.uint32)
+    for i in tl.static_range(4):
+        at = 4 * place + i
+        byte = tl.load(ptr + at, mask=there & (at < length), other=0).to(tl.uint32)
+        word = (word << 8) | tl.where(at == length, tl.full((), 0x80, tl.uint32), byte)
     bits = tl.cast(length, tl.int64) * 8
     word = tl.where(place == n_words - 2, (bits >> 32).to(tl.uint32), word)
     return tl.where(place == n_words - 1, bits.to(tl.uint32), word)
@@ -56,18 +47,17 @@ def _message_word(ptr, before, place, length, n_words, there, IN_WORDS: tl.const
 
 @triton.jit(do_not_specialize=["n", "length", "n_blocks"])
 def digest_kernel(
-    out_ptr,  # [n, 8] int32: digests as their bytes lie
-    messages_ptr,  # [n, length] bytes, or as many words if IN_WORDS
+    out_ptr,  # [n, 32] uint8
+    messages_ptr,  # [n, length] uint8
     constants_ptr,  # [72] int32: the 64 constants of the rounds, the first state
     n,
-    length,  # bytes
+    length,
     n_blocks,
-    IN_WORDS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     offs = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = offs < n
-    before = offs * length
+    message_ptr = messages_ptr + offs * length
     zero = tl.zeros((BLOCK,), tl.uint32)
     state = ()
     for i in tl.static_range(8):
@@ -77,9 +67,7 @@ def digest_kernel(
         w = ()
         for i in tl.static_range(16):
             place = block * 16 + i
-            w = w + (
-                _message_word(messages_ptr, before, place, length, n_blocks * 16, there, IN_WORDS),
-            )
+            w = w + (_message_word(message_ptr, place, length, n_blocks * 16, there),)
         a, b, c, d, e, f, g, h = state
         for turn in range(64):
             k = tl.load(constants_ptr + turn).to(tl.uint32, bitcast=True)
@@ -108,8 +96,9 @@ def digest_kernel(
             added = added + (state[i] + worked[i],)
         state = added
     for i in tl.static_range(8):
-        word = _swapped(state[i]).to(tl.int32, bitcast=True)
-        tl.store(out_ptr + offs * 8 + i, word, mask=there)
+        for byte in tl.static_range(4):
+            value = (state[i] >> (24 - 8 * byte)).to(tl.uint8)
+            tl.store(out_ptr + offs * 32 + 4 * i + byte, value, mask=there)
 
 
 @cache
@@ -123,13 +112,8 @@ def sha256(messages: torch.Tensor) -> torch.Tensor:
     """As `torchzk.ops.sha256.sha256`, bit for bit."""
     check_messages(messages)
     n, length = messages.shape
-    messages = messages.contiguous()
-    device = messages.device
-    out = torch.empty((n, 8), dtype=torch.int32, device=device)
-    in_words = length % 4 == 0 and length > 0 and messages.storage_offset() % 4 == 0
-    if in_words:
-        messages = messages.view(torch.int32)
+    out = torch.empty((n, 32), dtype=torch.uint8, device=messages.device)
     n_blocks = (length + 9 + BLOCK_BYTES - 1) // BLOCK_BYTES
-    args = (out, messages, constants(device), n, length, n_blocks)
-    launch(digest_kernel, n, SHAPE, device, *args, IN_WORDS=in_words)
-    return out.view(torch.uint8)
+    args = (messages.contiguous(), constants(messages.device), n, length, n_blocks)
+    launch(digest_kernel, n, SHAPE, messages.device, out, *args)
+    return out
