@@ -68,10 +68,10 @@ def third(value: object) -> Change:
         (drop("randomness"), "the key 'randomness' is missing"),
         (drop("vanilla_proofs"), "the key 'vanilla_proofs' is missing"),
         (put(kind="winning"), "kind: the job is for 'winning', the circuit is window-2KiB"),
-        (put(kind="windo"), "kind: must be one of winning, window, is 'windo'"),
+        (put(kind="windo"), "kind: must be one of porep, winning, window, update, is 'windo'"),
         (put(kind=["window"]), "kind: must be a string, is a list"),
-        (put(kind="porep"), "kind: 'porep' is not proven by this release yet"),
-        (put(kind="update"), "kind: 'update' is not proven by this release yet"),
+        (put(kind="porep"), "kind: the job is for 'porep', the circuit is window-2KiB"),
+        (put(kind="update"), "kind: the job is for 'update', the circuit is window-2KiB"),
         (put(sector_size=8 << 20), "the job is for 8388608 byte sectors, .* of 2048"),
         (put(sector_size="2048"), "sector_size: must be an integer, is '2048'"),
         (put(sector_size=2048.0), "sector_size: must be an integer, is 2048.0"),
@@ -160,7 +160,7 @@ def test_no_json_objects(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keys", [["SectorNum", "Phase1Out"], ["replica_id", "vanilla_proofs"]])
 def test_c1_output(keys: list[str]) -> None:
-    with pytest.raises(InputError, match="C1 output of a PoRep, .* does not prove yet"):
+    with pytest.raises(InputError, match="C1 output of a PoRep, the circuit is window-2KiB"):
         load_job(dict.fromkeys(keys, 0), WINDOW)
 
 

@@ -130,7 +130,7 @@ def test_flipped_element(
         check_porep(backend, device, with_element(c1, name))
 
 
-@pytest.mark.full("each of 405 elements in turn: some minutes")
+@pytest.mark.full("each of 405 elements in turn: two minutes")
 def test_every_flipped_element(device: torch.device, c1: C1) -> None:
     backend = load_backend("torch")
     for name in c1.template.element_names:

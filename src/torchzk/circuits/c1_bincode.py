@@ -42,7 +42,8 @@ def c1_from_bincode(
     for partition in range(count):
         name = f"vanilla_proofs[{partition}]"
         reader.count(shape.n_challenges, name)
-        values.append(read_values(reader, layout, shape.n_challenges, name))
+        names = [f"{name}[{i}]" for i in range(shape.n_challenges)]
+        values.append(read_values(reader, layout, names))
     comm_r, comm_d, replica_id, seed, ticket = (
         reader.take(ELEMENT_BYTES, name)
         for name in ("comm_r", "comm_d", "replica_id", "seed", "ticket")

@@ -12,19 +12,20 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from torchzk.circuits.json_input import Node, parse_json, read_file, show
+from torchzk.circuits.job_head import check_head, element
+from torchzk.circuits.json_input import Node, parse_json, read_file
 from torchzk.circuits.miner_id import MAX_MINER_ID, prover_id
 from torchzk.circuits.post_shapes import PostShape
 from torchzk.circuits.registered import PostKind, RegisteredPost, default_post, read_post
 from torchzk.circuits.registry import Circuit
 from torchzk.circuits.vanilla import SectorProof, sector_from_base64, sector_from_json
-from torchzk.params.fields import FR
 
 _REQUIRED = ("kind", "sector_size", "miner_id", "randomness", "vanilla_proofs")
 _OPTIONAL: dict[PostKind, tuple[str, ...]] = {
     "winning": ("registered_proof", "sector_number"),
     "window": ("registered_proof", "sector_number", "partition_index"),
 }
+_CLEAR_TOP_BITS = "; callers clear the top two bits (byte 31 &= 0x3f)"
 # a partition holds thousands of sectors and an actor has at most a few thousand partitions
 _MAX_PARTITION = (1 << 32) - 1
 
@@ -78,8 +79,8 @@ def load_job(source: Path | bytes | Mapping[str, object], circuit: Circuit) -> P
         InputError: The file cannot be read, or breaks a rule of the format. Names the place.
     """
     node = _root(source)
-    _check_circuit(node, circuit)
     shape = circuit.shape
+    check_head(node, shape.kind, shape.sector)
     fields = node.fields(_REQUIRED, _OPTIONAL[shape.kind])
     miner_id = fields["miner_id"].integer(0, MAX_MINER_ID)
     registered = (
@@ -90,7 +91,7 @@ def load_job(source: Path | bytes | Mapping[str, object], circuit: Circuit) -> P
     first_partition = (
         fields["partition_index"].integer(0, _MAX_PARTITION) if "partition_index" in fields else 0
     )
-    randomness = _randomness(fields["randomness"])
+    randomness = element(fields["randomness"], _CLEAR_TOP_BITS)
     limit = shape.sectors_per_partition if "partition_index" in fields else None
     sectors = _sectors(fields["vanilla_proofs"], shape, limit)
     if "sector_number" in fields:
@@ -104,42 +105,6 @@ def _root(source: Path | bytes | Mapping[str, object]) -> Node:
     if isinstance(source, bytes):
         return parse_json(source, "job")
     return Node(source, "job")
-
-
-def _check_circuit(node: Node, circuit: Circuit) -> None:
-    """First of all, so that a job of another kind is not told about its keys."""
-    value = node.value
-    if not isinstance(value, Mapping):
-        node.fail(f"must be an object, is {show(value)}")
-    if "kind" not in value:
-        if "Phase1Out" in value or "replica_id" in value:
-            node.fail("is the C1 output of a PoRep, which this release does not prove yet")
-        node.fail("the key 'kind' is missing")
-    kind = Node(value["kind"], "kind", node)
-    if kind.text() in ("porep", "update"):
-        kind.fail(f"{show(kind.value)} is not proven by this release yet: winning and window are")
-    if kind.value not in _OPTIONAL:
-        kind.fail(f"must be one of {', '.join(_OPTIONAL)}, is {show(kind.value)}")
-    if kind.value != circuit.kind:
-        kind.fail(f"the job is for {show(kind.value)}, the circuit is {circuit.name}")
-    if "sector_size" not in value:
-        node.fail("the key 'sector_size' is missing")
-    size = Node(value["sector_size"], "sector_size", node)
-    if size.integer(0, 1 << 63) != circuit.sector_size:
-        size.fail(
-            f"the job is for {size.value} byte sectors,"
-            f" the circuit is {circuit.name} of {circuit.sector_size}"
-        )
-
-
-def _randomness(node: Node) -> bytes:
-    randomness = node.hex32()
-    if int.from_bytes(randomness, "little") >= FR.modulus:
-        node.fail(
-            "is no field element: as 32 little-endian bytes it is r or more;"
-            " callers clear the top two bits (byte 31 &= 0x3f)"
-        )
-    return randomness
 
 
 def _sectors(node: Node, shape: PostShape, limit: int | None) -> tuple[SectorProof, ...]:

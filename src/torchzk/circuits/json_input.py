@@ -6,6 +6,7 @@ numbers and nesting without bound are all refused.
 
 from __future__ import annotations
 
+import base64
 import difflib
 import json
 import re
@@ -97,6 +98,13 @@ class Node:
         if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
             self.fail(f"must be 64 hex digits, is {show(text)}")
         return bytes.fromhex(text)
+
+    def base64(self) -> bytes:
+        """Bytes written in standard base64."""
+        try:
+            return base64.b64decode(self.text(), validate=True)
+        except ValueError as e:
+            self.fail(f"is no base64: {e}")
 
     def bytes32(self) -> bytes:
         """32 bytes written as a list of 32 integers."""

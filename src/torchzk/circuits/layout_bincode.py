@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NoReturn
 
@@ -15,41 +16,41 @@ from torchzk.circuits.layouts import (
     Integers,
     Layout,
     Octets,
+    Places,
     Template,
     Values,
     template,
 )
 
 _INTEGER_BYTES = 8
-Places = npt.NDArray[np.intp]
 
 
-def read_values(reader: Reader, layout: Layout, count: int, name: str) -> Values:
-    """`count` values of a layout, one behind the other.
+def read_values(reader: Reader, layout: Layout, names: Sequence[str]) -> Values:
+    """Some values of a layout, one behind the other.
 
     Nothing is allocated for bytes that are not there.
 
     Args:
         reader: Where they begin.
         layout: What they are.
-        count: How many.
-        name: What errors call them; an index is appended.
+        names: What errors call them; empty for one that is all there is.
 
     Raises:
         InputError: The bytes are something else; names the first wrong field.
     """
     known = template(layout)
     start, size = reader.position, known.n_bytes
+    count = len(names)
     n_there = min(reader.left, count * size)
-    there = np.frombuffer(reader.take(n_there, name), dtype=np.uint8)
+    there = np.frombuffer(reader.take(n_there, names[0]), dtype=np.uint8)
     rows = np.zeros((-(-n_there // size), size), dtype=np.uint8)
     rows.reshape(-1)[:n_there] = there
-    where = _Where(reader, start, size, name)
+    where = _Where(reader, start, size, names)
     _check_constants(rows, n_there, known, where)
     if n_there < count * size:
         row = n_there // size
         reader.position = start + row * size
-        reader.fail(f"{name}[{row}]", f"needs {size} bytes, {reader.left} are left")
+        reader.fail(names[row] or "value", f"needs {size} bytes, {reader.left} are left")
     # numbers of four bytes get four zeros
     padded = np.zeros((count, len(known.bounds), _INTEGER_BYTES), dtype=np.uint8)
     for width, which, places in _integer_places(layout):
@@ -63,13 +64,12 @@ def read_values(reader: Reader, layout: Layout, count: int, name: str) -> Values
 class _Where:
     """Turns a place among the values into the reader's error."""
 
-    def __init__(self, reader: Reader, start: int, size: int, name: str) -> None:
-        self._reader, self._start, self._size, self._name = reader, start, size, name
+    def __init__(self, reader: Reader, start: int, size: int, names: Sequence[str]) -> None:
+        self._reader, self._start, self._size, self._names = reader, start, size, names
 
     def fail(self, row: int, offset: int, what: str, problem: str) -> NoReturn:
         self._reader.position = self._start + row * self._size + offset
-        inside = f"{self._name}[{row}]"
-        self._reader.inside = f"{self._reader.inside}.{inside}" if self._reader.inside else inside
+        self._reader.inside = self._names[row]
         self._reader.fail(what, problem)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -21,11 +22,13 @@ from torchzk.circuits.layouts import (
     Integer,
     Layout,
     Nothing,
+    Places,
     Sequence,
     Struct,
     Template,
     Values,
     Variant,
+    sorted_by_key,
     template,
 )
 
@@ -43,9 +46,13 @@ class Cut:
     values: list[Values] = field(default_factory=list)
     taken: int = 0
 
+    def refers(self, value: object) -> bool:
+        """Whether `value` is the string that stands for the next values."""
+        return self.taken < len(self.values) and value == _reference(self.taken)
+
     def take(self, reference: object) -> Values | None:
         """The next values, if `reference` is the string that stands for them."""
-        if self.taken == len(self.values) or reference != _reference(self.taken):
+        if not self.refers(reference):
             return None
         self.taken += 1
         return self.values[self.taken - 1]
@@ -101,10 +108,19 @@ class _Sink:
 def cut_values(data: bytes, layout: Layout) -> tuple[bytes, Cut]:
     """The text without the compact values of `layout` that it begins with, and these.
 
-    In their place are strings that `read_values` knows. Whatever `data` is, reading the result
-    as JSON and then as values is reading `data` so, but for the words of an error.
+    Keys may be in the order of the layout, or sorted. In the values' place are strings that
+    `read_values` knows. Whatever `data` is, reading the result as JSON and then as values is
+    reading `data` so, but for the words of an error.
     """
-    known = template(layout)
+    for written in (layout, sorted_by_key(layout)):
+        text, cut = _cut_as_written(data, layout, written)
+        if cut.values:
+            return text, cut
+    return data, Cut()
+
+
+def _cut_as_written(data: bytes, layout: Layout, written: Layout) -> tuple[bytes, Cut]:
+    known = template(written)
     rest: list[bytes] = []
     cut = Cut()
     end = 0
@@ -112,11 +128,29 @@ def cut_values(data: bytes, layout: Layout) -> tuple[bytes, Cut]:
         values = _compact_values(data[start:stop], known)
         if values is None:
             break
+        if written != layout:
+            elements, integers = _places(layout, written)
+            values = Values(values.elements[elements], values.integers[integers])
         rest += [data[end:start], b'"%s"' % _reference(len(cut.values)).encode()]
         cut.values.append(values)
         end = stop
     rest.append(data[end:])
     return b"".join(rest), cut
+
+
+@lru_cache(maxsize=16)
+def _places(layout: Layout, written: Layout) -> tuple[Places, Places]:
+    """Where in a value as written the elements and the integers of the layout are."""
+    wanted, known = template(layout), template(written)
+    return (
+        _order(wanted.element_names, known.element_names),
+        _order(wanted.integer_names, known.integer_names),
+    )
+
+
+def _order(wanted: tuple[str, ...], known: tuple[str, ...]) -> Places:
+    place = {name: i for i, name in enumerate(known)}
+    return np.array([place[name] for name in wanted], dtype=np.intp)
 
 
 def _reference(number: int) -> str:

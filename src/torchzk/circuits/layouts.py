@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from torchzk.params.fields import FR, split
 ELEMENT_BYTES = 32
 Octets = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
+Places = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,20 @@ def _path(arities: tuple[int, ...]) -> Struct:
     hashes = Sequence(ELEMENT, arity - 1)
     level = Struct((("hashes", hashes), ("index", Integer(8, arity))))
     return Struct((("path", Sequence(level, len(arities))),))
+
+
+def sorted_by_key(layout: Layout) -> Layout:
+    """The layout that JSON has where keys are sorted."""
+    match layout:
+        case Struct(fields):
+            return Struct(
+                tuple(sorted(((k, sorted_by_key(f)) for k, f in fields), key=itemgetter(0)))
+            )
+        case Sequence(item, count):
+            return Sequence(sorted_by_key(item), count)
+        case Variant(name, number, item):
+            return Variant(name, number, sorted_by_key(item))
+    return layout
 
 
 @lru_cache(maxsize=16)

@@ -6,14 +6,12 @@ Source: spec/porep.md sections 5, 6 and 9.
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 
 from torchzk.circuits.labels import label
-from torchzk.circuits.path_faults import ComputedPath, describe_fault
+from torchzk.circuits.part_paths import computed_data_path, data_nodes
+from torchzk.circuits.path_faults import describe_fault
 from torchzk.circuits.porep_batch import PorepBatch
-from torchzk.circuits.replica_id import clear_top_bits
 from torchzk.params.fields import FR
 
 
@@ -67,32 +65,13 @@ def check_data_paths(batch: PorepBatch) -> None:
     Raises:
         InputError: One does not lead to comm_d; names the level.
     """
-    for k in range(len(batch.elements)):
-        if data_nodes(batch, k)[-1] != batch.c1.comm_d:
+    path, elements, integers = batch.parts.data, batch.elements, batch.integers
+    for k in range(len(elements)):
+        if data_nodes(elements[k], integers[k], path)[-1] != batch.c1.comm_d:
             own = batch.partition_of(k)
-            paths = [_computed(batch, i) for i in range(own.start, own.stop)]
+            paths = [
+                computed_data_path(elements[i], integers[i], path)
+                for i in range(own.start, own.stop)
+            ]
             root = int.from_bytes(batch.c1.comm_d, "little")
-            fault = describe_fault(paths, k - own.start, root)
-            batch.fail(k, f"{batch.parts.data.name}: {fault}")
-
-
-def data_nodes(batch: PorepBatch, k: int) -> list[bytes]:
-    """The running node of a challenge's path in TreeD: the leaf first, the root last."""
-    path, proof = batch.parts.data, batch.elements[k]
-    nodes = [proof[path.leaf].tobytes()]
-    siblings = proof[path.siblings].tobytes()
-    for level, index in enumerate(batch.integers[k, path.indices].tolist()):
-        sibling = siblings[32 * level : 32 * level + 32]
-        pair = sibling + nodes[-1] if index else nodes[-1] + sibling
-        nodes.append(clear_top_bits(hashlib.sha256(pair).digest()))
-    return nodes
-
-
-def _computed(batch: PorepBatch, k: int) -> ComputedPath:
-    path = batch.parts.data
-    siblings = batch.elements[k, path.siblings]
-    return ComputedPath(
-        indices=tuple(batch.integers[k, path.indices].tolist()),
-        siblings=tuple((int.from_bytes(x.tobytes(), "little"),) for x in siblings),
-        nodes=tuple(int.from_bytes(x, "little") for x in data_nodes(batch, k)),
-    )
+            batch.fail(k, f"{path.name}: {describe_fault(paths, k - own.start, root)}")

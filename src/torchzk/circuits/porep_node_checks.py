@@ -6,13 +6,11 @@ sections 7 and 9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from torchzk.circuits.layouts import Integers
+from torchzk.circuits.part_paths import level_of, put_places
 from torchzk.circuits.porep_batch import PorepBatch
-from torchzk.circuits.porep_parts import MerklePart
 
 
 def check_nodes(batch: PorepBatch) -> None:
@@ -36,13 +34,12 @@ def check_nodes(batch: PorepBatch) -> None:
             )
     row, k = divmod(int(wrong.argmax()), wrong.shape[1])
     got, must = int(batch.integers[row, k]), int(expected[row, k])
-    for path in (parts.data, parts.replica, *parts.columns):
-        level = k - path.indices.start
-        if level >= 0 and k < path.indices.stop:
-            batch.fail(
-                row,
-                f"{path.name}: level {level}: the path has index {got}, its node has {must} there",
-            )
+    found = level_of(k, (parts.data, parts.replica, *parts.columns))
+    if found is not None:
+        path, level = found
+        batch.fail(
+            row, f"{path.name}: level {level}: the path has index {got}, its node has {must} there"
+        )
     batch.fail(row, f"{names[k]}: is {got}, must be {must}")
 
 
@@ -63,18 +60,13 @@ def _other_parent(batch: PorepBatch, name: str, got: int, must: int) -> str:
 def _expected(batch: PorepBatch) -> Integers:
     shape, parts, nodes = batch.c1.shape, batch.parts, batch.nodes
     out = np.empty_like(batch.integers)
-    _put_path(out, parts.data, nodes[:, 0], (2,) * shape.data_levels)
-    _put_path(out, parts.replica, nodes[:, 0], shape.arities)
+    put_places(out, parts.data, nodes[:, 0], (2,) * shape.data_levels)
+    put_places(out, parts.replica, nodes[:, 0], shape.arities)
     for i, column in enumerate(parts.columns):
-        _put_path(out, column, nodes[:, i], shape.arities)
+        put_places(out, column, nodes[:, i], shape.arities)
         out[:, parts.column_nodes[i]] = nodes[:, i]
     for i, label in enumerate(parts.labels):
         # the encoding proof is of the last layer again
         out[:, label.layer] = min(i + 1, shape.layers)
         out[:, label.node] = nodes[:, 0]
     return out
-
-
-def _put_path(out: Integers, path: MerklePart, leaves: Integers, arities: Sequence[int]) -> None:
-    for k, arity in enumerate(arities, start=path.indices.start):
-        leaves, out[:, k] = np.divmod(leaves, arity)

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-from torchzk.circuits.layouts import Template, template
+from torchzk.circuits.layouts import Places, Template, template
 from torchzk.circuits.porep_layout import challenge_layout
 from torchzk.circuits.porep_shapes import (
     DRG_PARENTS,
@@ -20,8 +19,6 @@ from torchzk.circuits.porep_shapes import (
     LABEL_PARENTS,
     StackedShape,
 )
-
-Places = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.c1 import C1
 from torchzk.circuits.layouts import Octets
-from torchzk.circuits.porep_parts import porep_parts
+from torchzk.circuits.porep_parts import MerklePart, porep_parts
 from torchzk.circuits.porep_witness import MerklePaths, PorepWitness
 from torchzk.params.fields import FR
 
@@ -30,16 +32,11 @@ def witness_of_planes(
         planes: `[8, c, n]`: their elements, see `to_planes`.
         integers: `[c, m]`: their integers.
     """
-    parts, arities = porep_parts(c1.shape), c1.shape.arities
+    parts = porep_parts(c1.shape)
     numbers = torch.tensor(integers, device=planes.device)
     raw = b"".join((c1.replica_id, c1.comm_d, c1.comm_r))
     sector = to_planes(backend, planes.device, np.frombuffer(raw, dtype=np.uint8).reshape(3, -1))
     data, paths = parts.data, parts.paths
-    siblings, first = [], [path.siblings.start for path in paths]
-    for arity in arities:
-        others = torch.tensor([range(i, i + arity - 1) for i in first], device=planes.device)
-        siblings.append(planes[:, :, others])
-        first = [i + arity - 1 for i in first]
     return PorepWitness(
         replica_id=sector[:, 0],
         comm_d=sector[:, 1],
@@ -55,9 +52,27 @@ def witness_of_planes(
         parent_columns=planes[:, :, torch.tensor(parts.rows[1:], device=planes.device)],
         paths=MerklePaths(
             indices=torch.stack([numbers[:, path.indices] for path in paths], dim=1),
-            siblings=tuple(siblings),
+            siblings=siblings_of(planes, paths, c1.shape.arities),
         ),
     )
+
+
+def siblings_of(
+    planes: torch.Tensor, paths: Sequence[MerklePart], arities: Sequence[int]
+) -> tuple[torch.Tensor, ...]:
+    """The siblings of some paths, a tensor a level: `[8, *batch, paths, arity - 1]`.
+
+    Args:
+        planes: `[8, *batch, n]`: the elements that the paths are among.
+        paths: Of one tree shape.
+        arities: Of each level, from the leaf upwards.
+    """
+    out, first = [], [path.siblings.start for path in paths]
+    for arity in arities:
+        places = torch.tensor([range(i, i + arity - 1) for i in first], device=planes.device)
+        out.append(planes[..., places])
+        first = [i + arity - 1 for i in first]
+    return tuple(out)
 
 
 def to_planes(backend: Backend, device: torch.device, elements: Octets) -> torch.Tensor:

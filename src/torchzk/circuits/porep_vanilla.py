@@ -15,11 +15,11 @@ from torchzk.backends import Backend
 from torchzk.circuits.c1 import C1
 from torchzk.circuits.merkle_paths import first_difference, path_nodes
 from torchzk.circuits.miner_id import prover_id
-from torchzk.circuits.path_faults import ComputedPath, describe_fault
+from torchzk.circuits.part_paths import computed_path
+from torchzk.circuits.path_faults import describe_fault
 from torchzk.circuits.porep_batch import PorepBatch
 from torchzk.circuits.porep_label_checks import check_data_paths, check_labels
 from torchzk.circuits.porep_node_checks import check_nodes
-from torchzk.circuits.porep_parts import MerklePart
 from torchzk.circuits.porep_slots import to_planes, witness_of_planes
 from torchzk.circuits.replica_id import porep_id, replica_id
 from torchzk.errors import InputError
@@ -130,10 +130,12 @@ def _check_paths(backend: Backend, batch: PorepBatch, planes: torch.Tensor) -> N
     # the paths of one tree tell of each other
     same = [i for i, replica in enumerate(is_replica) if replica == is_replica[place]]
     computed = [
-        ComputedPath(
-            indices=tuple(batch.integers[c, paths[i].indices].tolist()),
-            siblings=tuple(_siblings(batch, c, paths[i])),
-            nodes=tuple(level[(c - own.start) * len(paths) + i] for level in levels),
+        computed_path(
+            batch.elements[c],
+            batch.integers[c],
+            paths[i],
+            batch.c1.shape.arities,
+            (level[(c - own.start) * len(paths) + i] for level in levels),
         )
         for c in range(own.start, own.stop)
         for i in same
@@ -151,14 +153,3 @@ def _nodes(
     witness = witness_of_planes(backend, batch.c1, planes[:, own], batch.integers[own])
     leaves = planes[:, own][:, :, [path.leaf for path in paths]]
     return path_nodes(backend, leaves, witness.paths.indices, witness.paths.siblings)
-
-
-def _siblings(batch: PorepBatch, challenge: int, path: MerklePart) -> Iterator[tuple[int, ...]]:
-    """The siblings of a path by level, as integers."""
-    values = [
-        int.from_bytes(x.tobytes(), "little") for x in batch.elements[challenge, path.siblings]
-    ]
-    start = 0
-    for arity in batch.c1.shape.arities:
-        yield tuple(values[start : start + arity - 1])
-        start += arity - 1

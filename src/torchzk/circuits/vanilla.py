@@ -6,8 +6,6 @@ Source: spec/post_update.md section 3, spec/porep.md section 8.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -73,11 +71,7 @@ def sector_from_json(node: Node, tree: TreeShape, n_challenges: int) -> SectorPr
 
 def sector_from_base64(node: Node, tree: TreeShape, n_challenges: int) -> SectorProof:
     """Read base64 of bincode; otherwise as `sector_from_json`."""
-    try:
-        data = base64.b64decode(node.text(), validate=True)
-    except (binascii.Error, ValueError) as e:
-        node.fail(f"is no base64: {e}")
-    return sector_from_bincode(data, tree, n_challenges, f"{node.document}: {node.where}")
+    return sector_from_bincode(node.base64(), tree, n_challenges, f"{node.document}: {node.where}")
 
 
 def sector_from_bincode(

@@ -1,0 +1,53 @@
+"""What every job file begins with: parsed JSON, and whether it is for the circuit at all.
+
+Source: spec/interface.md "Job files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torchzk.circuits.json_input import Node, show
+from torchzk.circuits.sectors import SectorShape
+from torchzk.params.fields import FR
+
+JOB_KINDS = ("porep", "winning", "window", "update")
+
+
+def check_head(node: Node, kind: str, sector: SectorShape) -> None:
+    """Whether a job is of this kind and sector size.
+
+    First of all, so that a job of another kind is not told about its keys.
+
+    Raises:
+        InputError: It is not.
+    """
+    circuit = f"{kind}-{sector.name}"
+    value = node.value
+    if not isinstance(value, Mapping):
+        node.fail(f"must be an object, is {show(value)}")
+    if "kind" not in value:
+        if "Phase1Out" in value or "replica_id" in value:
+            node.fail(f"is the C1 output of a PoRep, the circuit is {circuit}")
+        node.fail("the key 'kind' is missing")
+    own = Node(value["kind"], "kind", node)
+    if own.text() not in JOB_KINDS:
+        own.fail(f"must be one of {', '.join(JOB_KINDS)}, is {show(own.value)}")
+    if own.value != kind:
+        own.fail(f"the job is for {show(own.value)}, the circuit is {circuit}")
+    if "sector_size" not in value:
+        node.fail("the key 'sector_size' is missing")
+    size = Node(value["sector_size"], "sector_size", node)
+    if size.integer(0, 1 << 63) != sector.sector_size:
+        size.fail(
+            f"the job is for {size.value} byte sectors,"
+            f" the circuit is {circuit} of {sector.sector_size}"
+        )
+
+
+def element(node: Node, hint: str = "") -> bytes:
+    """A canonical Fr as 64 hex digits, little-endian; `hint` says what to do about another."""
+    raw = node.hex32()
+    if int.from_bytes(raw, "little") >= FR.modulus:
+        node.fail(f"is no field element: as 32 little-endian bytes it is r or more{hint}")
+    return raw
