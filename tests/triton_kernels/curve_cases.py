@@ -41,7 +41,7 @@ OF_ELEMENTS: tuple[tuple[Any, Shape], ...] = (
     (msm_reduce.make_affine, _REDUCE),
 )
 OF_KEYS: tuple[tuple[Any, Shape], ...] = (
-    (msm_digits.add_offset, _DIGITS),
+    (msm_digits.find_carries, _DIGITS),
     (msm_digits.make_keys, _DIGITS),
     (msm_buckets.pair_keys, _KEYS),
     (msm_buckets.pair_labels, _KEYS),
@@ -53,9 +53,9 @@ PLAIN_SLOW = (pair_sums.multiply_runs, pair_sums.finish_sums, pair_sums.invert_e
 # arguments that point, by name
 POINTERS = {
     **dict.fromkeys(["out", "prefix", "product", "inverse", "left", "right", "source"], "*i32"),
-    **dict.fromkeys(["a", "rows", "b", "keys", "planes", "scalars", "labels"], "*i32"),
+    **dict.fromkeys(["a", "rows", "b", "keys", "offset", "scalars", "labels"], "*i32"),
     **dict.fromkeys(["new_labels", "start", "new_start"], "*i32"),
-    "flags": "*i8",
+    **dict.fromkeys(["flags", "carries"], "*i8"),
     "index": "*i64",
 }
 _OTHER_POINTERS = {

@@ -17,7 +17,7 @@ from torchzk.ops.layout import pack_mont, unpack
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import intt, mont_mul, ntt, scale, spmv, sub
-from torchzk.triton_kernels.msm_digits import NO_KEY, Windows, offset_planes, window_keys
+from torchzk.triton_kernels.msm_digits import NO_KEY, Windows, digits
 
 # the package's name for the module is that of its function
 naive_ntt = importlib.import_module("torchzk.ops.ntt").naive_ntt
@@ -110,12 +110,12 @@ def test_digits(device: torch.device) -> None:
     """Every scalar is the sum of its digits."""
     x, index = elements(device, N), places(N)
     windows = Windows(16, 1 << 255)
-    planes = offset_planes(x, windows)
+    read = digits(x, windows)
     at_index = torch.tensor(index, device=device)
     got = [0] * len(index)
     for w in range(windows.count):
-        keys = window_keys(planes, windows, w, w + 1)
-        assert torch.equal(window_keys(planes, windows, w, w + 1), keys)
+        keys = read.keys(w, w + 1)
+        assert torch.equal(read.keys(w, w + 1), keys)
         for i, key in enumerate(keys[0, at_index].tolist()):
             if key != NO_KEY:
                 size = key >> 1 or windows.sizes
@@ -123,9 +123,9 @@ def test_digits(device: torch.device) -> None:
     assert got == at(x, index)
     del keys
     # and all windows of more than 2^27 scalars are more than 2^31 keys
-    whole = window_keys(planes, windows, 0, 9)
+    whole = read.keys(0, 9)
     for w in (0, 7, 8):
-        row = window_keys(planes, windows, w, w + 1)[0]
+        row = read.keys(w, w + 1)[0]
         none = row == NO_KEY
         assert torch.equal(whole[w].masked_fill(none, NO_KEY), whole[w])
         assert torch.equal((whole[w] - 2 * windows.sizes * w).masked_fill(none, NO_KEY), row)
