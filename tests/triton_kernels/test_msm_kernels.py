@@ -15,18 +15,18 @@ import torch
 from curve_samples import OUTSIDE_G1, R, multiples, scalars
 from torchzk import ops
 from torchzk.errors import LayoutError
-from torchzk.ops.layout import pack, points_to_rows
+from torchzk.ops.layout import pack, points_to_rows, rows_to_points
 from torchzk.params import integers
 from torchzk.params.curves import CURVES, G1, Curve, Point
 from torchzk.params.fields import FR
-from torchzk.triton_kernels import msm_buckets
+from torchzk.triton_kernels import msm_buckets, msm_reduce
+from torchzk.triton_kernels.batch_add import batch_add
 from torchzk.triton_kernels.fixed_base import fixed_base
 from torchzk.triton_kernels.msm_digits import (
     NO_KEY,
     Windows,
-    offset_planes,
-    scalar_bits,
-    window_keys,
+    digits,
+    scalar_bound,
 )
 from torchzk.triton_kernels.msm_fold import fold
 from torchzk.triton_kernels.pair_sums import MINUS, Pairs
@@ -63,12 +63,41 @@ def reference_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
     return ops.add_affine(rows(pairs.source[:, 0]), rows(pairs.source[:, 1]), curve)
 
 
+def reference_sums_by_bit(arrays: torch.Tensor, curve: Curve) -> torch.Tensor:
+    """`sums_by_bit` in affine rows."""
+    width = arrays.shape[1].bit_length() - 1
+    sums: list[Point] = []
+    for array in arrays:
+        found = array.flatten(1).any(1).nonzero().squeeze(1)
+        points = rows_to_points(array[found], curve)
+        for bit in range(width):
+            factors = [i >> bit & 1 for i in found.tolist()]
+            sums.append(total(curve, factors, points))
+    rows = points_to_rows(sums, curve, arrays.device)
+    return rows.view(len(arrays), width, *curve.row_shape)
+
+
+def reference_weigh(bits: torch.Tensor, tops: torch.Tensor, curve: Curve) -> torch.Tensor:
+    """`weigh` of sums by bit in affine rows."""
+    pieces, w, width = bits.shape[:3]
+    sums: list[Point] = []
+    for window in range(w):
+        parts = torch.cat((bits[:, window].flatten(0, 1), tops[:, window]))
+        factors = [1 << bit for _ in range(pieces) for bit in range(width)]
+        factors += [1 << width] * pieces
+        sums.append(total(curve, factors, rows_to_points(parts, curve)))
+    return points_to_rows(sums, curve, bits.device)
+
+
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Additions of the reference, where kernels are interpreted."""
     if INTERPRETED:
         monkeypatch.setattr(msm_buckets, "add_pairs", reference_pairs)
         monkeypatch.setattr(fixed_base_module, "add_pairs", reference_pairs)
+        monkeypatch.setattr(msm_reduce, "sums_by_bit", reference_sums_by_bit)
+        monkeypatch.setattr(msm_reduce, "weigh", reference_weigh)
+        monkeypatch.setattr(msm_reduce, "affine", lambda rows, curve: rows)
 
 
 def total(curve: Curve, factors: list[int], points: list[Point]) -> Point:
@@ -136,7 +165,7 @@ def test_any_window_and_limit(
     device: torch.device, monkeypatch: pytest.MonkeyPatch, curve: Curve, bits: int
 ) -> None:
     """The result depends neither on the windows nor on the pieces."""
-    monkeypatch.setattr(kernels, "_window_bits", lambda n, n_bits: bits)
+    monkeypatch.setattr(kernels, "_window_bits", lambda n, bound: bits)
     monkeypatch.setattr(kernels, "_MAX_POINTS", 25)
     known = [p for _, p in multiples(curve, 40, seed=11)]
     factors = scalars(40, seed=12)
@@ -171,22 +200,22 @@ def test_bit_sums_of_nothing_and_of_too_much(device: torch.device) -> None:
 def test_batch_addition(device: torch.device, curve: Curve, n: int) -> None:
     known = [p for _, p in multiples(curve, n, seed=n + 3)]
     rows = points_to_rows(known, curve, device)
-    assert kernels.batch_add(rows, None, curve) == total(curve, [1] * n, known)
+    assert batch_add(rows, None, curve) == total(curve, [1] * n, known)
     bits = torch.tensor([i % 3 != 1 for i in range(n)], dtype=torch.bool, device=device)
     # one index comes again, and its point meets itself
     again = torch.tensor([0, *range(0, n, 2)] if n else [], dtype=torch.int64, device=device)
     for chosen in (bits, again):
         want = ops.batch_add(rows, chosen, curve)
-        assert kernels.batch_add(rows, chosen, curve) == want
+        assert batch_add(rows, chosen, curve) == want
 
 
 def test_batch_addition_of_what_is_not_there(device: torch.device) -> None:
     rows = points_to_rows([G1.generator] * 3, G1, device)
     for bad in ([0, 3], [-1]):
         with pytest.raises(LayoutError, match="outside"):
-            kernels.batch_add(rows, torch.tensor(bad, device=device), G1)
+            batch_add(rows, torch.tensor(bad, device=device), G1)
     with pytest.raises(LayoutError, match="chooses none"):
-        kernels.batch_add(rows, torch.ones(2, dtype=torch.bool, device=device), G1)
+        batch_add(rows, torch.ones(2, dtype=torch.bool, device=device), G1)
 
 
 @both
@@ -206,17 +235,26 @@ def test_keys(device: torch.device, bits: int) -> None:
     """Any limbs, canonical or not, are the sum of their digits."""
     values = [*scalars(40, seed=bits), (1 << 256) - 1, 1 << 255]
     x = pack(values, FR, device)
-    windows = Windows(bits, scalar_bits(x))
-    assert windows.n_bits == 256
-    keys = window_keys(offset_planes(x, windows), windows, 0, windows.count)
+    windows = Windows(bits, scalar_bound(x))
+    assert windows.bound == 1 << 256
+    keys = digits(x, windows).keys(0, windows.count)
     got = [0] * len(values)
     for w, row in enumerate(keys.tolist()):
         for i, key in enumerate(row):
             if key != NO_KEY:
-                assert key >> 1 < windows.labels(0, windows.count)
-                size = (key >> 1) - w * windows.buckets + 1
+                size = (key >> 1) - w * windows.sizes
+                assert 0 <= size < windows.sizes
+                size = size or windows.sizes
                 got[i] += (-size if key & 1 else size) << bits * w
     assert got == values
+
+
+@pytest.mark.parametrize("values", [[0], [1], [0, 5], [1 << 31], [3 << 40, 1], [(1 << 255) - 1]])
+def test_scalar_bound(device: torch.device, values: list[int]) -> None:
+    bound = scalar_bound(pack(values, FR, device))
+    assert max(values) < bound
+    # the highest word is known, unless it is above 2^31
+    assert bound <= max(1, 2 * max(values)) or max(values) >> 31 & 1
 
 
 @both

@@ -4,6 +4,7 @@ Same names, same bits, fast. Importing this package needs Triton; a device is as
 operation is called.
 """
 
+from torchzk.triton_kernels.batch_add import batch_add
 from torchzk.triton_kernels.curve import add_affine, neg_affine, on_curve
 from torchzk.triton_kernels.field import (
     add,
@@ -25,7 +26,7 @@ from torchzk.triton_kernels.fp2 import (
     fp2_sqr,
     fp2_sub,
 )
-from torchzk.triton_kernels.msm import batch_add, bit_sums, msm
+from torchzk.triton_kernels.msm import bit_sums, msm
 from torchzk.triton_kernels.ntt import coset_scale, intt, intt_dit, ntt, ntt_dif
 from torchzk.triton_kernels.poseidon import poseidon, poseidon_wires
 from torchzk.triton_kernels.quotient import quotient

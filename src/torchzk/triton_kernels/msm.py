@@ -1,24 +1,36 @@
-"""Multi-scalar multiplication, bit sums and sums of chosen points, as Triton kernels."""
+"""Multi-scalar multiplication and bit sums, as Triton kernels."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 
 from torchzk.errors import LayoutError
 from torchzk.ops.chunks import ranges
 from torchzk.ops.digits import unsigned_digits
-from torchzk.ops.layout import check_limbs, check_rows, rows_to_points
+from torchzk.ops.layout import check_msm, rows_to_points
 from torchzk.params import integers
 from torchzk.params.curves import Curve, Point
+from torchzk.triton_kernels import msm_reduce
 from torchzk.triton_kernels.launch import on_device
 from torchzk.triton_kernels.msm_buckets import sum_by_label
-from torchzk.triton_kernels.msm_digits import Windows, offset_planes, scalar_bits, window_keys
+from torchzk.triton_kernels.msm_digits import (
+    NO_KEY,
+    Windows,
+    digits,
+    scalar_bound,
+)
 from torchzk.triton_kernels.msm_fold import fold
-from torchzk.triton_kernels.msm_reduce import Weighted, bit_positions
-from torchzk.triton_kernels.pair_sums import add_pairs, named, neighbours
 
 _LIMIT_BYTES = 40 << 30
 _BIT_SUM_WINDOW = 12
+# points below which a limit is not kept
+_FEWEST = 1024
+# what a bucket and a round cost, in additions
+_BUCKET = 6.5
+_ROUND = 1.5e6
 # an index has a sign, and entries of all windows of a group are counted in 31 bits
 _MAX_POINTS = 1 << 29
 _MAX_ENTRIES = (1 << 31) - 1
@@ -30,19 +42,24 @@ def msm(
     """sum_i scalars[i] * points[i]; see `torchzk.ops.msm`.
 
     `limit_bytes` bounds the scratch memory: of the windows as many are worked on at once as fit,
-    and if not one does, the points are cut in pieces.
+    and if not one does, the points are cut in pieces. A limit too small for a thousand points is
+    not kept.
     """
-    n = _check(scalars, points, curve)
+    n = check_msm(scalars, points, curve)
     points = points.contiguous()
-    sums: dict[int, Point] = {}
-    n_bits = scalar_bits(scalars) if n else 0
-    if n_bits == 0:
+    bound = scalar_bound(scalars) if n else 1
+    if bound == 1:
         return None
+    plan = _plan(n, bound, curve, limit_bytes)
+    bits, tops = [], []
     with on_device(points.device):
-        for piece in ranges(n, _piece(1, curve, limit_bytes)):
-            part = _buckets(scalars[:, piece], points[piece], n_bits, curve, limit_bytes)
-            _merge(sums, bit_positions(part, curve), curve)
-    return fold(sums, curve)
+        for piece in ranges(n, plan.points):
+            part = list(_groups(scalars[:, piece], points[piece], plan, curve))
+            bits.append(torch.cat([by_bit for by_bit, _ in part]))
+            tops.append(torch.cat([top for _, top in part]))
+        sums = msm_reduce.weigh(torch.stack(bits), torch.stack(tops), curve)
+    width = plan.windows.bits
+    return fold({width * w: p for w, p in enumerate(rows_to_points(sums, curve))}, curve)
 
 
 def bit_sums(
@@ -54,128 +71,88 @@ def bit_sums(
     limit_bytes: int = _LIMIT_BYTES,
 ) -> list[Point]:
     """For each bit the sum of the points whose scalar has it; see `torchzk.ops.bit_sums`."""
-    n = _check(scalars, points, curve)
-    if n and scalar_bits(scalars) > n_bits:
+    n = check_msm(scalars, points, curve)
+    if n and (scalar_bound(scalars) - 1) >> n_bits:
         raise LayoutError(f"scalars of bit sums are below 2^{n_bits}")
     points = points.contiguous()
     n_windows = -(-n_bits // _BIT_SUM_WINDOW)
-    positions = tuple(_BIT_SUM_WINDOW * w for w in range(n_windows))
-    slots = torch.arange(n_windows, device=points.device).unsqueeze(1) << _BIT_SUM_WINDOW
-    sums: dict[int, Point] = {}
+    first_labels = torch.arange(n_windows, device=points.device).unsqueeze(1) << _BIT_SUM_WINDOW
+    sums: list[Point] = [None] * n_bits
     with on_device(points.device):
-        for piece in ranges(n, _piece(n_windows, curve, limit_bytes)):
-            rows = points[piece]
-            digits = unsigned_digits(scalars[:, piece], _BIT_SUM_WINDOW, n_windows)
-            keys, order = (2 * (slots + digits)).to(torch.int32).flatten().sort()
-            n_labels = n_windows << _BIT_SUM_WINDOW
-            labels, totals = sum_by_label(rows, keys, order, n_labels, curve)
-            part = Weighted(labels, totals, positions, _BIT_SUM_WINDOW)
-            _merge(sums, bit_positions(part, curve), curve)
-    return [sums.get(k) for k in range(n_bits)]
+        for piece in ranges(n, max(_FEWEST, limit_bytes // (n_windows * _entry_bytes(curve)))):
+            sizes = unsigned_digits(scalars[:, piece], _BIT_SUM_WINDOW, n_windows)
+            keys = torch.where(sizes == 0, NO_KEY, 2 * (first_labels + sizes)).to(torch.int32)
+            del sizes
+            buckets = sum_by_label(points[piece], keys, n_windows << _BIT_SUM_WINDOW, curve)
+            arrays = buckets.view(n_windows, 1 << _BIT_SUM_WINDOW, *curve.row_shape)
+            by_bit = msm_reduce.sums_by_bit(arrays, curve).flatten(0, 1)
+            part = rows_to_points(msm_reduce.affine(by_bit[:n_bits], curve), curve)
+            sums = [integers.add(curve, a, b) for a, b in zip(sums, part, strict=True)]
+    return sums
 
 
-def batch_add(points: torch.Tensor, chosen: torch.Tensor | None, curve: Curve) -> Point:
-    """The sum of all points, or of those chosen.
+@dataclass(frozen=True)
+class _Plan:
+    """How an MSM is cut to fit its scratch memory."""
 
-    Args:
-        points: Affine rows `[n, *curve.row_shape]`, as for `msm`.
-        chosen: bool `[n]`, or int64 indices `[m]`, in which an index may come again; None for all.
-        curve: G1 or G2.
+    points: int
+    """Points of a piece."""
+    windows: Windows
+    group: int
+    """Windows of a piece that are worked on at once."""
 
-    Returns:
-        The sum in canonical integers, None if it is infinite.
 
-    Raises:
-        LayoutError: Not a row tensor, or `chosen` does not fit it.
+def _plan(n: int, bound: int, curve: Curve, limit_bytes: int) -> _Plan:
+    """As few pieces as leave room for one window, and then as many windows at once as fit.
+
+    The most memory is needed in the second round of pairs: for an entry, half of a sum of the
+    first round and a quarter of one of the second and of a prefix, with labels and sources. For a
+    bucket, counts and starts, its sum twice, and an eighth of it in XYZZ twice.
     """
-    check_rows(points, curve)
-    rows = points.contiguous()
-    with on_device(rows.device):
-        if chosen is not None:
-            rows = _first_round(rows, chosen, curve)
-        while len(rows) > 1:
-            rows = add_pairs(neighbours(rows), curve)
-    return rows_to_points(rows, curve)[0] if len(rows) else None
+    entry, bucket = _entry_bytes(curve), 40 + 240 * curve.degree
+    pieces = -(-n // _MAX_POINTS)
+    while True:
+        points = -(-n // pieces)
+        windows = Windows(_window_bits(points, bound), bound)
+        one = entry * points + bucket * windows.sizes
+        # a byte a point are carries
+        room = limit_bytes - points
+        if one <= room or points <= _FEWEST:
+            return _Plan(points, windows, max(1, min(room // one, _MAX_ENTRIES // points)))
+        pieces += 1 + pieces // 16
 
 
-def _first_round(rows: torch.Tensor, chosen: torch.Tensor, curve: Curve) -> torch.Tensor:
-    """Sums of two chosen points each."""
-    if chosen.dtype == torch.bool and chosen.shape == rows.shape[:1]:
-        chosen = chosen.nonzero().squeeze(1)
-    elif chosen.dtype != torch.int64 or chosen.ndim != 1:
-        raise LayoutError(f"{chosen.dtype} {list(chosen.shape)} chooses none of {len(rows)} points")
-    elif len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < len(rows):
-        raise LayoutError(f"an index is outside the {len(rows)} points")
-    source = chosen.to(torch.int32)
-    if len(source) % 2:
-        source = torch.nn.functional.pad(source, (0, 1), value=-1)
-    return add_pairs(named(rows, source.view(-1, 2)), curve)
-
-
-def _buckets(
-    scalars: torch.Tensor, rows: torch.Tensor, n_bits: int, curve: Curve, limit_bytes: int
-) -> Weighted:
-    """The sums of all buckets, a group of windows after the other."""
-    n = len(rows)
-    windows = Windows(_window_bits(n, n_bits), n_bits)
-    planes = offset_planes(scalars, windows)
-    # beside the groups there are the digits' planes and the sums of the buckets
-    rest = 36 * n + 100 * curve.degree * windows.labels(0, windows.count)
-    group = max(1, min((limit_bytes - rest) // (n * _entry_bytes(curve)), _MAX_ENTRIES // n))
-    width = max(windows.bits, windows.largest.bit_length())
-    labels, sums = [], []
-    for first in range(0, windows.count, group):
-        last = min(first + group, windows.count)
-        keys, order = window_keys(planes, windows, first, last).flatten().sort()
-        if last == windows.count:
-            del planes
-        found, totals = sum_by_label(rows, keys, order, windows.labels(first, last), curve)
-        del keys, order
-        # the last window may have more buckets than the others
-        window = (found // windows.buckets).clamp(max=last - 1 - first)
-        weight = found - window * windows.buckets + 1
-        labels.append((window + first << width) + weight)
-        sums.append(totals)
-    positions = tuple(windows.bits * w for w in range(windows.count))
-    if len(sums) == 1:
-        return Weighted(labels[0], sums[0], positions, width)
-    return Weighted(torch.cat(labels), torch.cat(sums), positions, width)
+def _groups(
+    scalars: torch.Tensor, rows: torch.Tensor, plan: _Plan, curve: Curve
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Of some windows after others, the sums by bit of the digit size, and of the largest size."""
+    windows = plan.windows
+    read = digits(scalars, windows)
+    for first in range(0, windows.count, plan.group):
+        last = min(first + plan.group, windows.count)
+        keys = read.keys(first, last)
+        buckets = sum_by_label(rows, keys, (last - first) * windows.sizes, curve)
+        arrays = buckets.view(last - first, windows.sizes, *curve.row_shape)
+        # the largest size stands at index 0
+        yield msm_reduce.sums_by_bit(arrays, curve), arrays[:, 0].clone()
+        del buckets, arrays
 
 
 def _entry_bytes(curve: Curve) -> int:
-    """Scratch for one point in one window.
+    """Scratch of a point in one window, see `_plan`."""
+    return 7 + 84 * curve.degree
 
-    At its peak, in the second round, half a sum of the first, a quarter of a sum and an eighth of
-    a prefix, with keys and indices: 107 bytes were measured in G1.
+
+def _window_bits(n: int, bound: int) -> int:
+    """The window that needs the least time, counted in additions.
+
+    There are n in each window, what a bucket costs, and what a round costs however few it adds;
+    the last window may have few sizes, and then many rounds.
     """
-    return 84 * curve.degree + 24
-
-
-def _piece(n_windows: int, curve: Curve, limit_bytes: int) -> int:
-    """How many points are worked on at once: as many as fit with their digits."""
-    return min(_MAX_POINTS, max(1024, limit_bytes // (n_windows * _entry_bytes(curve) + 76)))
-
-
-def _window_bits(n: int, n_bits: int) -> int:
-    """The window that needs the fewest additions: n in each, and somewhat over two a bucket."""
 
     def cost(c: int) -> float:
-        windows = Windows(c, n_bits)
-        return windows.count * n + 2.6 * windows.labels(0, windows.count)
+        windows = Windows(c, bound)
+        rounds = (n // min(windows.sizes, windows.last + 1)).bit_length()
+        return windows.count * (n + _BUCKET * windows.sizes) + _ROUND * rounds
 
     return min(range(2, 25), key=cost)
-
-
-def _merge(sums: dict[int, Point], more: dict[int, Point], curve: Curve) -> None:
-    for k, point in more.items():
-        sums[k] = integers.add(curve, sums.get(k), point)
-
-
-def _check(scalars: torch.Tensor, points: torch.Tensor, curve: Curve) -> int:
-    check_limbs(scalars, curve.scalars)
-    check_rows(points, curve)
-    if scalars.ndim != 2 or scalars.shape[1] != points.shape[0]:
-        raise LayoutError(f"scalars {list(scalars.shape)} do not match {points.shape[0]} points")
-    if scalars.device != points.device:
-        raise LayoutError(f"scalars on {scalars.device}, points on {points.device}")
-    return points.shape[0]

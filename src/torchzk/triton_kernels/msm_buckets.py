@@ -50,60 +50,69 @@ def pair_labels(source, new_labels, labels, start, new_start, n, BLOCK: tl.const
 
 
 def sum_by_label(
-    rows: torch.Tensor,
-    keys: torch.Tensor,
-    index: torch.Tensor,
-    n_labels: int,
-    curve: Curve,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    rows: torch.Tensor, keys: torch.Tensor, n_labels: int, curve: Curve
+) -> torch.Tensor:
     """One sum for each label.
 
     Args:
         rows: Points `[n, *curve.row_shape]`, fewer than 2^30.
-        keys: int32 `[m]`, ascending: twice the label, plus one for the opposite of the point.
-            Keys of 2 n_labels and above are left out.
-        index: int64 `[m]`, below 2^32: the row of each key's point, modulo n.
+        keys: int32, any shape, m below 2^32 of them: twice the label, plus one for the opposite of
+            the point. Key j is of row j modulo n. Keys of 2 n_labels and above are left out. The
+            keys are used up: their memory is given back once they are sorted.
         n_labels: Labels are 0..n_labels - 1.
         curve: G1 or G2.
 
     Returns:
-        The labels there are, ascending, int32 `[k]`, and their sums `[k, *curve.row_shape]`.
+        Sums `[n_labels, *curve.row_shape]`, infinity where a label has no point.
 
     Source:
         Neighbours of one label are added in pairs until each stands alone: as many rounds as the
         largest number of points has bits, each of them one batch over all labels.
     """
     device = rows.device
+    given = keys.untyped_storage()
+    keys, index = keys.flatten().sort()
+    given.resize_(0)
     bounds = torch.arange(0, 2 * n_labels + 1, 2, dtype=torch.int32, device=device)
     start = torch.searchsorted(keys, bounds, out_int32=True)
+    del bounds
     count = start.diff()
     n, longest = torch.stack((start[-1], count.max())).tolist()
+    out = torch.zeros(n_labels, *curve.row_shape, dtype=torch.int32, device=device)
     if n == 0:
-        return keys[:0], rows[:0]
-    rounds = torch.arange(1, max(1, (longest - 1).bit_length()) + 1, device=device)
-    starts, sizes = _rounds(count, rounds)
+        return out
     labels, previous = keys, start
-    for k, (size, start) in enumerate(zip(sizes, starts, strict=True)):
+    period = len(rows)
+    for k, size in enumerate(_sizes(count, longest)):
+        start = _starts(_left(count, k + 1))
         source = torch.empty(size, 2, dtype=torch.int32, device=device)
         new_labels = torch.empty(size, dtype=torch.int32, device=device)
         grid = (triton.cdiv(n, _BLOCK),)
         if k == 0:
             pair_keys[grid](
-                source, new_labels, keys, index, previous, start, n, len(rows), BLOCK=_BLOCK
+                source, new_labels, keys, index, previous, start, n, period, BLOCK=_BLOCK
             )
+            del keys, index
         else:
             pair_labels[grid](source, new_labels, labels, previous, start, n, BLOCK=_BLOCK)
-        rows = add_pairs(named(rows, source), curve)
         n, labels, previous = size, new_labels, start
-    return labels, rows
+        rows = add_pairs(named(rows, source), curve)
+        del source
+    return out.index_copy_(0, labels.long(), rows)
 
 
-def _rounds(count: torch.Tensor, rounds: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
-    """Where each label begins after each round of pairing, int32 `[rounds, labels]`, and sizes."""
-    rounds = rounds.to(torch.int32).unsqueeze(1)
-    left = (count + ((1 << rounds) - 1)) >> rounds
-    # row by row: the scan of a matrix gives a row to one block, which took 21 ms of an MSM of 2^24
-    ends = torch.empty_like(left)
-    for row, out in zip(left, ends, strict=True):
-        torch.cumsum(row, 0, dtype=torch.int32, out=out)
-    return ends - left, ends[:, -1].tolist()
+def _left(count: torch.Tensor, rounds: int) -> torch.Tensor:
+    """How many points each label has left after so many rounds of pairing."""
+    return (count + ((1 << rounds) - 1)) >> rounds
+
+
+def _sizes(count: torch.Tensor, longest: int) -> list[int]:
+    """How many points there are after each round, until no label has two."""
+    rounds = range(1, max(1, (longest - 1).bit_length()) + 1)
+    sizes: list[int] = torch.stack([_left(count, k).sum() for k in rounds]).tolist()
+    return sizes
+
+
+def _starts(count: torch.Tensor) -> torch.Tensor:
+    """Where each label begins."""
+    return torch.cumsum(count, 0, dtype=torch.int32) - count

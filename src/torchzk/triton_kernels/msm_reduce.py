@@ -1,69 +1,208 @@
-"""Sums of buckets to sums by bit position, of which an MSM is a short sum on the host."""
+"""Sums over dense arrays of points: totals, sums by bit of the index, and their weighted sums.
 
+Few points are left here, so lanes matter more than products: every lane adds eight points in XYZZ
+coordinates, and nothing is inverted before the end.
+"""
+
+# mypy: disable-error-code="assignment, misc"
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
+import triton
+import triton.language as tl
 
-from torchzk.ops.layout import rows_to_points
-from torchzk.params.curves import Curve, Point
-from torchzk.triton_kernels.msm_buckets import sum_by_label
-from torchzk.triton_kernels.msm_digits import NO_KEY
+from torchzk.params.curves import Curve
+from torchzk.triton_kernels import limbs, points, xyzz
+from torchzk.triton_kernels.code import FieldCode
+from torchzk.triton_kernels.variants import field_code_on
 
-# weights of more bits are cut in two first, which takes two additions a point; without it a point
-# is added once for each bit of its weight
-_WIDE = 6
+_BLOCK = 32
+# points a lane adds, one after the other
+_RUN = 8
 
 
-@dataclass(frozen=True)
-class Weighted:
-    """Points that stand for weight 2^position times themselves.
+@triton.jit(do_not_specialize=["n", "m", "pieces", "inner", "width", "run"])
+def add_runs(
+    out,
+    a,
+    n,
+    m,
+    pieces,
+    inner,
+    width,
+    run,
+    AFFINE: tl.constexpr,
+    F: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Lane (o, q, i): the sum of a[o, j, i] for the j of piece q, `run` of them, all below m.
 
-    A label is slot 2^width + weight, with a weight that may be 0, and `positions` has the
-    position of each slot.
+    With a `width` (and inner = 1), o is an array and a bit of its index: a[o // width] has 2 m
+    points, and the sum is of those whose index has bit o % width.
     """
+    t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    lane = tl.where(t < n, t, 0)
+    i = lane % inner
+    q = lane // inner % pieces
+    o = lane // inner // pieces
+    bit = o % tl.maximum(width, 1)
+    total = xyzz.infinity(t, F)
+    for k in range(run):
+        j = q * run + k
+        inside = j < m
+        j = tl.where(inside, j, 0)
+        chosen = ((j >> bit) << (bit + 1)) | (1 << bit) | (j & ((1 << bit) - 1))
+        plain = (o * m + j) * inner + i
+        index = tl.where(width > 0, o // tl.maximum(width, 1) * 2 * m + chosen, plain)
+        if AFFINE:
+            at = points.address(a, index * (8 * F.W))
+            x = points.load(at, F)
+            y = points.load(at + 4 * F.W, F)
+            none = points.zero(t, F)
+            x = limbs.select(inside, x, none, F)
+            y = limbs.select(inside, y, none, F)
+            total = xyzz.add_affine(total, x, y, F)
+        else:
+            p = xyzz.load(points.address(a, index * (16 * F.W)), F)
+            p = xyzz.select(inside, p, xyzz.infinity(t, F), F)
+            total = xyzz.add(total, p, F)
+    xyzz.store(points.address(out, t * (16 * F.W)), total, F)
 
-    labels: torch.Tensor
-    rows: torch.Tensor
-    positions: tuple[int, ...]
-    width: int
+
+@triton.jit(do_not_specialize=["n", "width"])
+def weigh_bits(out, a, first, n, width, F: tl.constexpr, BLOCK: tl.constexpr):
+    """Lane w: 2^width first[w] + sum_b 2^b a[w, b]."""
+    t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    lane = tl.where(t < n, t, 0)
+    total = xyzz.load(points.address(first, lane * (16 * F.W)), F)
+    # twice as many steps, so that there is one addition to compile: of itself, then of the next
+    for k in range(2 * width):
+        index = lane * width + (width - 1 - k // 2)
+        more = xyzz.load(points.address(a, index * (16 * F.W)), F)
+        total = xyzz.add(total, xyzz.select(k % 2 == 0, total, more, F), F)
+    xyzz.store(points.address(out, t * (16 * F.W)), total, F)
 
 
-def bit_positions(points: Weighted, curve: Curve) -> dict[int, Point]:
-    """Sums S with sum_k 2^k S[k] that of the points: S[k] takes those whose weight has the bit.
+@triton.jit(do_not_specialize=["n"])
+def make_affine(out, a, n, F: tl.constexpr, BLOCK: tl.constexpr):
+    """Lane i: point i as an affine row."""
+    t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    lane = tl.where(t < n, t, 0)
+    p = xyzz.load(points.address(a, lane * (16 * F.W)), F)
+    x, y = xyzz.to_affine(p, points.inverse(p[3], F), F)
+    at = points.address(out, t * (8 * F.W))
+    points.store(at, x, F)
+    points.store(at + 4 * F.W, y, F)
+
+
+def total(rows: torch.Tensor, curve: Curve) -> torch.Tensor:
+    """The sum of affine rows `[n, *curve.row_shape]`: one row `[1, *curve.row_shape]`."""
+    return affine(_sums(rows, 1, len(rows), 1, curve), curve)
+
+
+def sums_by_bit(arrays: torch.Tensor, curve: Curve) -> torch.Tensor:
+    """For each array and each bit of an index, the sum of the points whose index has the bit.
+
+    Args:
+        arrays: Affine rows `[w, 2^b, *curve.row_shape]`.
+        curve: G1 or G2.
+
+    Returns:
+        XYZZ rows, int32 `[w, b, 4 W]`, lowest bit first.
 
     Source:
-        With weights u 2^h + v, the points of one u are added and so are those of one v: what is
-        left are 2^h sums with weights u 2^h and as many with weights v.
+        An index is a row and a column of a square, whose sums by row and by column take two
+        additions a point; the bits of those are sums of few.
     """
-    if points.width > _WIDE:
-        points = _cut(points, curve)
-    slot, weight = points.labels >> points.width, points.labels & (1 << points.width) - 1
-    position = torch.tensor(points.positions, dtype=torch.int32, device=slot.device)[slot]
-    bits = torch.arange(points.width, dtype=torch.int32, device=slot.device).unsqueeze(1)
-    n_labels = max(points.positions) + points.width
-    labels, rows = _sum(weight >> bits & 1 == 1, position + bits, points.rows, n_labels, curve)
-    return dict(zip(labels.tolist(), rows_to_points(rows, curve), strict=True))
+    w, n = arrays.shape[:2]
+    width = n.bit_length() - 1
+    low = width // 2
+    columns, rows = 1 << low, 1 << width - low
+    of_low = _by_bit(_sums(arrays, w, rows, columns, curve), w, low, curve)
+    of_high = _by_bit(_sums(arrays, w * rows, columns, 1, curve), w, width - low, curve)
+    words = of_low.shape[1]
+    return torch.cat((of_low.view(w, low, words), of_high.view(w, width - low, words)), 1)
 
 
-def _cut(points: Weighted, curve: Curve) -> Weighted:
-    """The lower and the upper half of each weight, as slots 2 s and 2 s + 1 of slot s."""
-    low, width = points.width // 2, points.width - points.width // 2
-    weight = points.labels & (1 << points.width) - 1
-    slot = points.labels >> points.width << width + 1
-    lower, upper = weight & (1 << low) - 1, weight >> low
-    has = torch.stack((lower != 0, upper != 0))
-    halves = torch.stack((slot + lower, slot + (1 << width) + upper))
-    n_labels = 2 * len(points.positions) << width
-    labels, rows = _sum(has, halves, points.rows, n_labels, curve)
-    positions = tuple(p for q in points.positions for p in (q, q + low))
-    return Weighted(labels, rows, positions, width)
+def weigh(bits: torch.Tensor, tops: torch.Tensor, curve: Curve) -> torch.Tensor:
+    """Window sums of pieces from what `sums_by_bit` gives: sum_b 2^b bits[b] + 2^width top.
+
+    Args:
+        bits: XYZZ rows `[pieces, w, width, 4 W]`.
+        tops: Affine rows `[pieces, w, *curve.row_shape]`.
+        curve: G1 or G2.
+
+    Returns:
+        Affine rows `[w, *curve.row_shape]`, summed over the pieces.
+    """
+    pieces, w, width, words = bits.shape
+    added = _finish(bits.reshape(-1, words), 1, pieces, w * width, curve)
+    first = _sums(tops, 1, pieces, w, curve)
+    code = _code(tops, curve)
+    out = _empty(w, tops, code)
+    grid = (len(out) // _BLOCK,)
+    weigh_bits[grid](out, added, first, w, width, F=code, BLOCK=_BLOCK, num_warps=1)
+    return affine(out[:w], curve)
 
 
-def _sum(
-    has: torch.Tensor, labels: torch.Tensor, rows: torch.Tensor, n_labels: int, curve: Curve
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sums by label of rows `[n, ...]`, each of them once for every True of `has` `[k, n]`."""
-    keys, order = torch.where(has, 2 * labels, NO_KEY).to(torch.int32).flatten().sort()
-    return sum_by_label(rows, keys, order, n_labels, curve)
+def affine(a: torch.Tensor, curve: Curve) -> torch.Tensor:
+    """XYZZ rows `[n, 4 W]` to affine rows `[n, *curve.row_shape]`."""
+    n = len(a)
+    lanes = -(-n // _BLOCK) * _BLOCK
+    out = a.new_empty(lanes, *curve.row_shape)
+    if n:
+        code = _code(a, curve)
+        make_affine[(lanes // _BLOCK,)](out, a, n, F=code, BLOCK=_BLOCK, num_warps=1)
+    return out[:n]
+
+
+def _sums(a: torch.Tensor, outer: int, m: int, inner: int, curve: Curve) -> torch.Tensor:
+    """Affine rows `[outer, m, inner, ...]`, summed over m: XYZZ rows `[outer * inner, 4 W]`."""
+    return _finish(_add(a, outer, m, inner, curve, affine=True), outer, _pieces(m), inner, curve)
+
+
+def _by_bit(a: torch.Tensor, arrays: int, width: int, curve: Curve) -> torch.Tensor:
+    """XYZZ rows `[arrays, 2^width, 4 W]` to sums by bit `[arrays * width, 4 W]`."""
+    if width == 0:
+        return a[:0]
+    m = 1 << width - 1
+    out = _add(a, arrays * width, m, 1, curve, width=width)
+    return _finish(out, arrays * width, _pieces(m), 1, curve)
+
+
+def _finish(a: torch.Tensor, outer: int, m: int, inner: int, curve: Curve) -> torch.Tensor:
+    while m > 1:
+        a, m = _add(a, outer, m, inner, curve), _pieces(m)
+    return a
+
+
+def _pieces(m: int) -> int:
+    return -(-m // _RUN)
+
+
+def _add(
+    a: torch.Tensor,
+    outer: int,
+    m: int,
+    inner: int,
+    curve: Curve,
+    *,
+    affine: bool = False,
+    width: int = 0,
+) -> torch.Tensor:
+    code, pieces = _code(a, curve), _pieces(m)
+    n = outer * pieces * inner
+    out = _empty(n, a, code)
+    options = {"AFFINE": affine, "F": code, "BLOCK": _BLOCK, "num_warps": 1}
+    grid = (len(out) // _BLOCK,)
+    add_runs[grid](out, a, n, m, pieces, inner, width, min(_RUN, m), **options)
+    return out[:n]
+
+
+def _code(a: torch.Tensor, curve: Curve) -> FieldCode:
+    return field_code_on(a.device, curve.field, curve.degree)
+
+
+def _empty(n: int, like: torch.Tensor, code: FieldCode) -> torch.Tensor:
+    lanes = -(-n // _BLOCK) * _BLOCK
+    return torch.empty(lanes, 4 * code.W, dtype=torch.int32, device=like.device)

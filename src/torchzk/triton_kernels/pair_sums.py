@@ -3,7 +3,8 @@
 A lane goes through its K pairs and multiplies their runs, x_b - x_a, keeping every prefix of the
 product; the products of the lanes are inverted together, in the same way; and the lane goes
 back through its pairs, splitting the inverse off and finishing the sums: five products and a
-square for each. Pairs of equal points, of opposite ones and with an infinite one are exact.
+square for each. Pairs of equal points, of opposite ones and with an infinite one stay out of the
+product: where a block had one, it is flagged, and the block's sums are made again one by one.
 
 Source: P. Montgomery's trick; affine chord and tangent rule.
 """
@@ -17,7 +18,7 @@ import triton
 import triton.language as tl
 
 from torchzk.params.curves import Curve
-from torchzk.triton_kernels import divsteps, lazy, limbs, points
+from torchzk.triton_kernels import lazy, limbs, points
 from torchzk.triton_kernels.code import FieldCode
 from torchzk.triton_kernels.variants import field_code_on
 
@@ -29,6 +30,7 @@ _BLOCK = 32
 # pairs of a lane; and lanes below which a lane takes fewer, as the card would be idle
 _PER_LANE = 32
 _LANES = 1 << 14
+_PER_LANE_MAX = tl.constexpr(32)
 # elements that are inverted one by one
 _ALONE = 1 << 14
 
@@ -99,10 +101,17 @@ def _lazy_ordinate(at, minus, STRIDE: tl.constexpr, F: tl.constexpr):
     return y
 
 
+@triton.jit
+def _is_special(xa, xb, single):
+    """Whether a pair needs more than the chord, as a point alone does if it is infinite."""
+    return points.may_be_special(xa, xb) & (~single | (xa[0] == 0))
+
+
 @triton.jit(do_not_specialize=["n_left", "n_right", "T", "K"])
 def multiply_runs(
     prefix,
     product,
+    flags,
     left,
     right,
     source,
@@ -115,23 +124,19 @@ def multiply_runs(
     BLOCK: tl.constexpr,
 ):
     """Lane t: prefixes of the product of the runs of pairs t, t + T, ...."""
-    t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    block = tl.program_id(0).to(tl.int64)
+    t = block * BLOCK + tl.arange(0, BLOCK)
     total = points.one(t, F)
     for k in range(K):
         i = t + k * T.to(tl.int64)
-        at_a, at_b, single, minus_a, minus_b = _find(
-            left, right, source, i, n_left, n_right, STRIDE, F
-        )
+        at_a, at_b, single, _, _ = _find(left, right, source, i, n_left, n_right, STRIDE, F)
         xa = points.load(at_a, F)
         xb = points.load(at_b, F)
-        run = lazy.sub(xb, xa, F)
-        special = points.may_be_special(xa, xb) & ~single
-        if tl.max(special.to(tl.int32), 0) > 0:
-            ya = _ordinate(at_a, minus_a, STRIDE, F)
-            yb = _ordinate(at_b, minus_b, STRIDE, F)
-            _, run = points.line(xa, ya, xb, yb, F)
+        special = _is_special(xa, xb, single)
+        tl.store(flags + block * K + k, tl.max(special.to(tl.int8), 0))
         points.store(points.address(prefix, i * (4 * F.W)), total, F)
-        total = limbs.select(single, total, lazy.mul(run, total, F), F)
+        more = lazy.mul(lazy.sub(xb, xa, F), total, F)
+        total = limbs.select(single | special, total, more, F)
     points.store(points.address(product, t * (4 * F.W)), lazy.reduce(total, F), F)
 
 
@@ -163,37 +168,31 @@ def finish_sums(
         xb = points.load(at_b, F)
         ya = _lazy_ordinate(at_a, minus_a, STRIDE, F)
         yb = _lazy_ordinate(at_b, minus_b, STRIDE, F)
-        run = lazy.sub(xb, xa, F)
-        rise = lazy.sub(yb, ya, F)
-        # an infinite point is special even alone, for the sake of its ordinate
-        special = points.may_be_special(xa, xb) & (~single | (xa[0] == 0))
-        any_special = tl.max(special.to(tl.int32), 0) > 0
-        if any_special:
-            ya = _ordinate(at_a, minus_a, STRIDE, F)
-            yb = _ordinate(at_b, minus_b, STRIDE, F)
-            rise, run = points.line(xa, ya, xb, yb, F)
         before = points.load(points.address(prefix, i * (4 * F.W)), F)
+        rise = lazy.sub(yb, ya, F)
         x, y = lazy.third(xa, ya, xb, rise, lazy.mul(rest, before, F), F)
-        rest = limbs.select(single, rest, lazy.mul(run, rest, F), F)
-        if any_special:
-            yb = _ordinate(at_b, minus_b, STRIDE, F)
-            x, y = points.settle(x, y, xa, ya, xb, yb, F)
+        skipped = single | _is_special(xa, xb, single)
+        more = lazy.mul(lazy.sub(xb, xa, F), rest, F)
+        rest = limbs.select(skipped, rest, more, F)
         at = points.address(out, i * (8 * F.W))
         points.store(at, limbs.select(single, xa, x, F), F)
         points.store(at + 4 * F.W, limbs.select(single, ya, y, F), F)
 
 
 @triton.jit
-def _inverse(x, F: tl.constexpr):
-    """The inverse of an element by division steps; in Fp2 by way of the norm."""
-    if F.degree == 1:
-        return divsteps.inverse(x)
-    else:
-        P: tl.constexpr = F.prime
-        c0 = limbs.c0(x, F)
-        c1 = limbs.c1(x, F)
-        norm = divsteps.inverse(limbs.add(limbs.sqr(c0, P), limbs.sqr(c1, P), P))
-        return limbs.mul(c0, norm, P) + limbs.neg(limbs.mul(c1, norm, P), P)
+def _add_any(out, left, right, source, i, n_left, n_right, STRIDE: tl.constexpr, F: tl.constexpr):
+    """The sum of pair i, whatever its points are, with an inversion of its own."""
+    at_a, at_b, single, minus_a, minus_b = _find(left, right, source, i, n_left, n_right, STRIDE, F)
+    xa = points.load(at_a, F)
+    xb = points.load(at_b, F)
+    ya = _ordinate(at_a, minus_a, STRIDE, F)
+    yb = _ordinate(at_b, minus_b, STRIDE, F)
+    rise, run = points.line(xa, ya, xb, yb, F)
+    x, y = lazy.third(xa, ya, xb, rise, points.inverse(run, F), F)
+    x, y = points.settle(x, y, xa, ya, xb, yb, F)
+    at = points.address(out, i * (8 * F.W))
+    points.store(at, limbs.select(single, xa, x, F), F)
+    points.store(at + 4 * F.W, limbs.select(single, ya, y, F), F)
 
 
 @triton.jit(do_not_specialize=["n_left", "n_right"])
@@ -208,19 +207,36 @@ def add_alone(
     F: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The sum of each pair, each with an inversion of its own."""
+    """The sum of each pair."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    at_a, at_b, single, minus_a, minus_b = _find(left, right, source, i, n_left, n_right, STRIDE, F)
-    xa = points.load(at_a, F)
-    xb = points.load(at_b, F)
-    ya = _ordinate(at_a, minus_a, STRIDE, F)
-    yb = _ordinate(at_b, minus_b, STRIDE, F)
-    rise, run = points.line(xa, ya, xb, yb, F)
-    x, y = lazy.third(xa, ya, xb, rise, _inverse(run, F), F)
-    x, y = points.settle(x, y, xa, ya, xb, yb, F)
-    at = points.address(out, i * (8 * F.W))
-    points.store(at, limbs.select(single, xa, x, F), F)
-    points.store(at + 4 * F.W, limbs.select(single, ya, y, F), F)
+    _add_any(out, left, right, source, i, n_left, n_right, STRIDE, F)
+
+
+@triton.jit(do_not_specialize=["n_left", "n_right", "T", "K"])
+def add_flagged(
+    out,
+    flags,
+    left,
+    right,
+    source,
+    n_left,
+    n_right,
+    T,
+    K,
+    STRIDE: tl.constexpr,
+    F: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """The sums of the blocks that `multiply_runs` flagged, again."""
+    block = tl.program_id(0).to(tl.int64)
+    k_all = tl.arange(0, _PER_LANE_MAX)
+    flagged = tl.load(flags + block * K + k_all, mask=k_all < K, other=0)
+    if tl.max(flagged, 0) > 0:
+        t = block * BLOCK + tl.arange(0, BLOCK)
+        for k in range(K):
+            if tl.load(flags + block * K + k) > 0:
+                i = t + k * T.to(tl.int64)
+                _add_any(out, left, right, source, i, n_left, n_right, STRIDE, F)
 
 
 @triton.jit(do_not_specialize=["n", "T", "K"])
@@ -254,7 +270,7 @@ def invert_each(out, a, n, F: tl.constexpr, BLOCK: tl.constexpr):
     """The inverse of each element."""
     t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     x = points.load(points.address(a, tl.where(t < n, t, 0) * (4 * F.W)), F)
-    points.store(points.address(out, t * (4 * F.W)), _inverse(x, F), F)
+    points.store(points.address(out, t * (4 * F.W)), points.inverse(x, F), F)
 
 
 def add_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
@@ -279,9 +295,11 @@ def add_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
         add_alone[grid](out, *where, **options)
         return out[:n]
     prefix, product = _empty(per_lane * lanes, pairs.left, code), _empty(lanes, pairs.left, code)
-    multiply_runs[grid](prefix, product, *where, lanes, per_lane, **options)
+    flags = torch.empty(grid[0], per_lane, dtype=torch.int8, device=pairs.left.device)
+    multiply_runs[grid](prefix, product, flags, *where, lanes, per_lane, **options)
     inverse = _invert(product, code)
     finish_sums[grid](out, prefix, inverse, *where, lanes, per_lane, **options)
+    add_flagged[grid](out, flags, *where, lanes, per_lane, **options)
     return out[:n]
 
 

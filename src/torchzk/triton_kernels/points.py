@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from torchzk.triton_kernels import limbs
+from torchzk.triton_kernels import divsteps, limbs
 
 
 def _load_text(n: int) -> str:
@@ -91,6 +91,19 @@ def one(like, F: tl.constexpr):
     for j in tl.static_range(W):
         x = x + (tl.full(like.shape, F.one[j], tl.uint32),)  # type: ignore[assignment]
     return x
+
+
+@triton.jit
+def inverse(x, F: tl.constexpr):
+    """The inverse of a coordinate, 0 for 0, by division steps; in Fp2 by way of the norm."""
+    if F.degree == 1:
+        return divsteps.inverse(x)
+    else:
+        P: tl.constexpr = F.prime
+        c0 = limbs.c0(x, F)
+        c1 = limbs.c1(x, F)
+        norm = divsteps.inverse(limbs.add(limbs.sqr(c0, P), limbs.sqr(c1, P), P))
+        return limbs.mul(c0, norm, P) + limbs.neg(limbs.mul(c1, norm, P), P)
 
 
 @triton.jit
