@@ -171,7 +171,7 @@ def test_wrapper_in_a_wrapper() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (put(kind="window"), "kind: must be 'porep'"),
+        (put(kind="window"), "kind: the job is for .window., the circuit is porep-2KiB"),
         (put(kind=7), "kind: must be a string"),
         (put(randomness="00"), "the key 'randomness' is unknown"),
         (drop("c1"), "the key 'c1' is missing"),

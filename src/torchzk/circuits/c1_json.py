@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from torchzk.circuits.c1 import C1, n_partitions
+from torchzk.circuits.job_head import check_kind
 from torchzk.circuits.json_input import Node, parse_json, show
 from torchzk.circuits.layout_json import Cut, cut_values, read_values
 from torchzk.circuits.miner_id import MAX_MINER_ID
@@ -141,10 +142,8 @@ class _Reader:
         return replace(c1, sector_number=number)
 
     def _job(self, node: Node, cut: Cut) -> C1:
+        check_kind(node, "porep", self.shape.sector)
         fields = node.fields(("kind", "c1"), _JOB_OPTIONAL)
-        kind = fields["kind"]
-        if kind.text() != "porep":
-            kind.fail(f"must be 'porep' in a job with a C1 output, is {show(kind.value)}")
         if "sector_size" in fields:
             self._check_size(fields["sector_size"])
         reader = self

@@ -17,6 +17,21 @@ JOB_KINDS = ("porep", "winning", "window", "update")
 def check_head(node: Node, kind: str, sector: SectorShape) -> None:
     """Whether a job is of this kind and sector size.
 
+    Raises:
+        InputError: It is not.
+    """
+    check_kind(node, kind, sector)
+    size = node.member("sector_size")
+    if size.integer(0, 1 << 63) != sector.sector_size:
+        size.fail(
+            f"the job is for {size.value} byte sectors,"
+            f" the circuit is {kind}-{sector.name} of {sector.sector_size}"
+        )
+
+
+def check_kind(node: Node, kind: str, sector: SectorShape) -> None:
+    """Whether a job is of this kind.
+
     First of all, so that a job of another kind is not told about its keys.
 
     Raises:
@@ -26,23 +41,13 @@ def check_head(node: Node, kind: str, sector: SectorShape) -> None:
     value = node.value
     if not isinstance(value, Mapping):
         node.fail(f"must be an object, is {show(value)}")
-    if "kind" not in value:
-        if "Phase1Out" in value or "replica_id" in value:
-            node.fail(f"is the C1 output of a PoRep, the circuit is {circuit}")
-        node.fail("the key 'kind' is missing")
-    own = Node(value["kind"], "kind", node)
+    if "kind" not in value and ("Phase1Out" in value or "replica_id" in value):
+        node.fail(f"is the C1 output of a PoRep, the circuit is {circuit}")
+    own = node.member("kind")
     if own.text() not in JOB_KINDS:
         own.fail(f"must be one of {', '.join(JOB_KINDS)}, is {show(own.value)}")
     if own.value != kind:
         own.fail(f"the job is for {show(own.value)}, the circuit is {circuit}")
-    if "sector_size" not in value:
-        node.fail("the key 'sector_size' is missing")
-    size = Node(value["sector_size"], "sector_size", node)
-    if size.integer(0, 1 << 63) != sector.sector_size:
-        size.fail(
-            f"the job is for {size.value} byte sectors,"
-            f" the circuit is {circuit} of {sector.sector_size}"
-        )
 
 
 def element(node: Node, hint: str = "") -> bytes:

@@ -78,15 +78,20 @@ def load_job(source: Path | bytes | Mapping[str, object], circuit: Circuit) -> P
     Raises:
         InputError: The file cannot be read, or breaks a rule of the format. Names the place.
     """
+    return load_post_job(source, circuit.shape)
+
+
+def load_post_job(source: Path | bytes | Mapping[str, object], shape: PostShape) -> PostJob:
+    """Read the job of a PoSt that the circuit of `shape` is to prove; see `load_job`."""
     node = _root(source)
-    shape = circuit.shape
+    sector_size = shape.sector.sector_size
     check_head(node, shape.kind, shape.sector)
     fields = node.fields(_REQUIRED, _OPTIONAL[shape.kind])
     miner_id = fields["miner_id"].integer(0, MAX_MINER_ID)
     registered = (
-        read_post(fields["registered_proof"], shape.kind, circuit.sector_size)
+        read_post(fields["registered_proof"], shape.kind, sector_size)
         if "registered_proof" in fields
-        else default_post(shape.kind, circuit.sector_size)
+        else default_post(shape.kind, sector_size)
     )
     first_partition = (
         fields["partition_index"].integer(0, _MAX_PARTITION) if "partition_index" in fields else 0

@@ -69,9 +69,16 @@ class Node:
             if key not in known:
                 self.fail(_unknown_key(key, known))
         for key in needed:
-            if key not in self.value:
-                self.fail(f"the key '{key}' is missing")
+            self.member(key)
         return {key: Node(value, key, self) for key, value in self.value.items()}
+
+    def member(self, key: str) -> Node:
+        """One member of an object, whatever else it has."""
+        if not isinstance(self.value, Mapping):
+            self.fail(f"must be an object, is {show(self.value)}")
+        if key not in self.value:
+            self.fail(f"the key '{key}' is missing")
+        return Node(self.value[key], key, self)
 
     def items(self, count: int | None = None) -> Iterator[Node]:
         """The elements of a list, of `count` elements if given."""
