@@ -101,7 +101,7 @@ def spmv_kernel(
         plane = tl.where(is_input, tl.cast(inputs_plane, tl.int64), tl.cast(aux_plane, tl.int64))
         x = limbs.load(base.to(tl.pointer_type(tl.int32)), plane, 0, mask, F)
         others = kind > 1
-        if tl.max(tl.max(kind, 1), 0) > 1:
+        if tl.max(tl.max(others.to(tl.int32), 1), 0) > 0:
             factor = limbs.load(table_ptr, table_stride, kind, others, F)
             x = limbs.select(others, limbs.mul(factor, x, F), x, F)
         total = limbs.select(kind == 1, limbs.sub(total, x, F), limbs.add(total, x, F), F)
