@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from torchzk.backends import Backend
 from torchzk.circuits.block_cache import cached_block
 from torchzk.circuits.sectors import SECTOR_SHAPES, SectorShape, TreeShape
 from torchzk.circuits.update import N_INPUTS, public_inputs, update_r1cs
@@ -18,6 +20,10 @@ from torchzk.errors import ConfigError
 from torchzk.groth16.keys import QueryLengths
 from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.r1cs_digest import digest, run_digests
+from torchzk.groth16.setup import make_verifying_key
+from torchzk.groth16.toxic_waste import DEV
+from torchzk.groth16.vk_file import load_vk
+from torchzk.timeline import Timeline
 
 SIZES = [size for size in SECTOR_SHAPES if size != 1 << 30]
 # of one partition, and of two
@@ -94,6 +100,13 @@ def test_counts_of_the_reference_tests(
 def test_query_lengths(sector_size: int, h: int, l: int, a: int, b: int) -> None:  # noqa: E741
     lengths = expected_lengths(update_r1cs(update_shape(sector_size)))
     assert lengths == QueryLengths(h=h, l=l, a=a, b_g1=b, b_g2=b)
+
+
+@pytest.mark.full("ten seconds")
+def test_verifying_key(golden: Path, backend: Backend, device: torch.device) -> None:
+    r1cs = update_r1cs(update_shape(2048))
+    expected = load_vk(golden / "groth16" / "update_2048.vk")
+    assert make_verifying_key(backend, r1cs, DEV, device, Timeline()) == expected
 
 
 def test_shape_of_a_32_gib_sector() -> None:
