@@ -53,6 +53,7 @@ def test_through_the_door(
     data, shape = file_of(kind)
     job = read_job(data, shape, miner_id=1000)
     check_job(backend, device, job)
+    assert (job.kind, job.sector_size) == (kind, 2048)
     assert job.n_partitions == 1 and job.miner_id == 1000
     assert len(public_inputs(job, 0)) == n_inputs
     assert isinstance(job_witness(backend, device, job, 0), witness)

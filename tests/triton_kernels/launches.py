@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import triton
 
+from torchzk.triton_kernels import launch
 from triton_kernels import discovery
 
 
@@ -22,7 +23,8 @@ def recorded() -> Iterator[set[int]]:
         found.add(id(self))
         return run(self, *args, **kwargs)
 
-    with patch.object(triton.JITFunction, "run", noted):
+    # what was compiled before is started without Triton's help
+    with patch.object(triton.JITFunction, "run", noted), patch.dict(launch._COMPILED, clear=True):
         yield found
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -37,6 +38,7 @@ _BYTE_DIGITS = 3
 # so many fit 64 bits
 _INTEGER_DIGITS = 18
 _MORE_DIGITS = _INTEGER_DIGITS - 1
+_THREADS = 8
 
 
 @dataclass
@@ -121,11 +123,14 @@ def cut_values(data: bytes, layout: Layout) -> tuple[bytes, Cut]:
 
 def _cut_as_written(data: bytes, layout: Layout, written: Layout) -> tuple[bytes, Cut]:
     known = template(written)
+    places = list(_candidates(data, known))
+    # vector operations let other threads run
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = list(pool.map(lambda at: _compact_values(data[slice(*at)], known), places))
     rest: list[bytes] = []
     cut = Cut()
     end = 0
-    for start, stop in _candidates(data, known):
-        values = _compact_values(data[start:stop], known)
+    for (start, stop), values in zip(places, found, strict=True):
         if values is None:
             break
         if written != layout:
@@ -158,8 +163,9 @@ def _reference(number: int) -> str:
 
 
 def _candidates(data: bytes, known: Template) -> Iterator[tuple[int, int]]:
-    """Where a value seems to be."""
+    """Where values seem to be, up to the first that cannot be one by its length."""
     skeleton = known.skeleton.tobytes()
+    longest = len(skeleton) + _MORE_DIGITS * len(known.is_integer)
     first_key = skeleton[: skeleton.index(b":") + 1]
     last_key = re.escape(skeleton[skeleton.rindex(b'"', 0, skeleton.rindex(b'":')) :])
     ending = re.compile(last_key.replace(b"0", rb"\d+"))
@@ -172,15 +178,14 @@ def _candidates(data: bytes, known: Template) -> Iterator[tuple[int, int]]:
         else:
             found = ending.search(data, start)
             stop = found.end() if found else 0
+        if not len(skeleton) <= stop - start <= longest:
+            return
         yield start, stop
         start = following
 
 
 def _compact_values(text: bytes, known: Template) -> Values | None:
     """The values of a text that is the skeleton with canonical numbers in it; None otherwise."""
-    n_numbers = len(known.is_integer)
-    if not len(known.skeleton) <= len(text) <= len(known.skeleton) + _MORE_DIGITS * n_numbers:
-        return None
     octets = np.frombuffer(text, dtype=np.uint8)
     digits = octets - np.uint8(_ZERO)
     is_digit = digits < 10

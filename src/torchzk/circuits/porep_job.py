@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from torchzk.circuits.c1 import C1
 from torchzk.circuits.c1_file import read_c1
@@ -28,6 +29,15 @@ class PorepJob:
     @property
     def shape(self) -> StackedShape:
         return self.c1.shape
+
+    @property
+    def kind(self) -> Literal["porep"]:
+        return "porep"
+
+    @property
+    def sector_size(self) -> int:
+        """Bytes."""
+        return self.shape.sector.sector_size
 
     @property
     def registered(self) -> RegisteredSeal:

@@ -20,6 +20,7 @@ from torchzk.circuits.path_faults import describe_fault
 from torchzk.circuits.porep_batch import PorepBatch
 from torchzk.circuits.porep_label_checks import check_data_paths, check_labels
 from torchzk.circuits.porep_node_checks import check_nodes
+from torchzk.circuits.porep_parts import porep_parts
 from torchzk.circuits.porep_slots import to_planes, witness_of_planes
 from torchzk.circuits.replica_id import porep_id, replica_id
 from torchzk.errors import InputError
@@ -58,11 +59,11 @@ def check_porep(
         batch = PorepBatch(c1, range(first, stop))
         check_nodes(batch)
         _check_roots(batch)
+        if not first:
+            _check_comm_r(c1)
         check_labels(batch)
         check_data_paths(batch)
         planes = to_planes(backend, device, batch.elements)
-        if not first:
-            _check_comm_r(backend, c1, planes)
         _check_columns(backend, batch, planes)
         _check_paths(backend, batch, planes)
 
@@ -95,11 +96,11 @@ def _check_roots(batch: PorepBatch) -> None:
                 )
 
 
-def _check_comm_r(backend: Backend, c1: C1, planes: torch.Tensor) -> None:
-    witness = witness_of_planes(backend, c1, planes[:, :1], c1.integers[0, :1])
-    children = torch.stack((witness.comm_c, witness.comm_r_last), dim=1).unsqueeze(2)
-    computed = backend.poseidon(children, Poseidon.merkle(2))
-    if first_difference(computed, witness.comm_r.unsqueeze(1)) is not None:
+def _check_comm_r(c1: C1) -> None:
+    parts, first = porep_parts(c1.shape), c1.elements[0, 0]
+    roots = (first[x] for x in (parts.columns[0].root, parts.replica.root))
+    computed = Poseidon.merkle(2).digest([int.from_bytes(x.tobytes(), "little") for x in roots])
+    if computed != int.from_bytes(c1.comm_r, "little"):
         raise InputError(
             f"comm_r {c1.comm_r.hex()} is not the Poseidon hash of comm_c and comm_r_last,"
             " the roots of its Merkle proofs"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from torchzk.circuits.job_head import check_head, element
 from torchzk.circuits.json_input import Node, parse_json, read_file
@@ -41,6 +42,15 @@ class UpdateJob:
     integers: Integers
     """int64 `[p, m]`"""
     sector_number: int | None = None
+
+    @property
+    def kind(self) -> Literal["update"]:
+        return "update"
+
+    @property
+    def sector_size(self) -> int:
+        """Bytes."""
+        return self.shape.sector.sector_size
 
     @property
     def n_partitions(self) -> int:

@@ -173,9 +173,9 @@ class _Check:
             (parts.r_old, job.comm_r_old, "comm_r_old"),
             (parts.r_new, job.comm_r_new, "comm_r_new"),
         ):
-            children = self.planes[:, :1, [parts.comm_c, paths[0].root]].movedim(2, 1)
-            computed = self.backend.poseidon(children, Poseidon.merkle(2))
-            if unpack_mont(computed, FR) != [int.from_bytes(comm_r, "little")]:
+            roots = (job.elements[0, x].tobytes() for x in (parts.comm_c, paths[0].root))
+            computed = Poseidon.merkle(2).digest([int.from_bytes(x, "little") for x in roots])
+            if computed != int.from_bytes(comm_r, "little"):
                 tree = _of(paths[0])[1]
                 raise InputError(
                     f"{name} {comm_r.hex()} is not the Poseidon hash of comm_c and the root"

@@ -10,7 +10,7 @@ from torchzk.errors import LayoutError
 from torchzk.ops.layout import check_rows, pack_mont
 from torchzk.params.curves import Curve
 from torchzk.triton_kernels import limbs, points
-from torchzk.triton_kernels.launch import on_device
+from torchzk.triton_kernels.launch import on_device, run
 from torchzk.triton_kernels.pair_sums import Pairs, add_pairs
 from torchzk.triton_kernels.variants import field_code_on
 
@@ -46,7 +46,7 @@ def neg_affine(rows: torch.Tensor, curve: Curve) -> torch.Tensor:
     if n:
         code = field_code_on(rows.device, curve.field, curve.degree)
         with on_device(rows.device):
-            negate[(triton.cdiv(n, _BLOCK),)](out, rows, n, F=code, BLOCK=_BLOCK)
+            run(negate, (triton.cdiv(n, _BLOCK),), out, rows, n, F=code, BLOCK=_BLOCK, num_warps=4)
     return out
 
 
@@ -72,5 +72,15 @@ def on_curve(points: torch.Tensor, curve: Curve) -> torch.Tensor:
         code = field_code_on(rows.device, curve.field, curve.degree)
         b = pack_mont(curve.b, curve.field, rows.device).t().contiguous()
         with on_device(rows.device):
-            satisfies[(triton.cdiv(n, _BLOCK),)](out, rows, b, n, F=code, BLOCK=_BLOCK)
+            run(
+                satisfies,
+                (triton.cdiv(n, _BLOCK),),
+                out,
+                rows,
+                b,
+                n,
+                F=code,
+                BLOCK=_BLOCK,
+                num_warps=4,
+            )
     return out

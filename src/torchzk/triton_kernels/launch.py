@@ -36,6 +36,55 @@ def number_on(device: torch.device, op: str, n_limbs: int, log_n: int) -> int:
     return number_for(op, n_limbs, arch_of(device), log_n)
 
 
+# what Triton compiled, by what it depends on; see `run`
+_COMPILED: dict[tuple[Any, ...], Any] = {}
+
+
+def run(
+    kernel: Any,
+    grid: tuple[int, ...],
+    *args: Any,
+    num_warps: int,
+    registers: int | None = None,
+    **constants: Any,
+) -> None:
+    """Run `kernel(*args, **constants)`, on Triton's current device.
+
+    Triton takes some 40 us from arguments to a compiled kernel, longer than a short kernel runs.
+    So that way is gone once for each combination of what it depends on: constants, types, whether
+    a pointer is a multiple of 16, and whether an integer has 32 bits; all kernels here leave
+    other properties of integers alone (`do_not_specialize`).
+
+    Args:
+        kernel: A jitted function whose constants come last, in the order of its parameters.
+        grid: Programs along each axis.
+        args: Tensors and integers.
+        num_warps: Warps of a program.
+        registers: Most registers of a thread.
+        constants: The kernel's constants.
+    """
+    if not isinstance(kernel, triton.JITFunction):
+        kernel[grid](*args, **constants, num_warps=num_warps)
+        return
+    device = torch.cuda.current_device()
+    key = (kernel, device, num_warps, registers, *constants.values(), *map(_kind, args))
+    compiled = _COMPILED.get(key)
+    if compiled is None:
+        limit = {} if registers is None else {"maxnreg": registers}
+        if list(constants) != kernel.arg_names[len(args) :]:
+            raise TypeError(f"{kernel.__name__} takes {kernel.arg_names}, in this order")
+        _COMPILED[key] = kernel[grid](*args, **constants, num_warps=num_warps, **limit)
+        return
+    compiled[(*grid, 1, 1)[:3]](*args, *constants.values())
+
+
+def _kind(x: Any) -> Any:
+    """What a compiled kernel depends on of an argument."""
+    if isinstance(x, torch.Tensor):
+        return x.dtype, x.data_ptr() % 16 == 0
+    return type(x), -(1 << 31) <= x < 1 << 31
+
+
 def launch(
     kernel: Any, n: int, shape: Shape, device: torch.device, *args: Any, **constants: Any
 ) -> None:
@@ -43,9 +92,16 @@ def launch(
     if n == 0:
         return
     grid = (triton.cdiv(n, shape.block),)
-    limit = {} if shape.registers is None else {"maxnreg": shape.registers}
     with on_device(device):
-        kernel[grid](*args, **constants, BLOCK=shape.block, num_warps=shape.num_warps, **limit)
+        run(
+            kernel,
+            grid,
+            *args,
+            **constants,
+            BLOCK=shape.block,
+            num_warps=shape.num_warps,
+            registers=shape.registers,
+        )
 
 
 def flat(x: torch.Tensor, n_words: int) -> torch.Tensor:

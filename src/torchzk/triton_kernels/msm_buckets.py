@@ -7,10 +7,12 @@ import triton
 import triton.language as tl
 
 from torchzk.params.curves import Curve
+from torchzk.triton_kernels.launch import run
 from torchzk.triton_kernels.pair_sums import MINUS, add_pairs, named
 
 _MINUS = tl.constexpr(MINUS)
 _BLOCK = 512
+_WARPS = 4
 
 
 @triton.jit(do_not_specialize=["n", "period"])
@@ -70,9 +72,9 @@ def sum_by_label(
         largest number of points has bits, each of them one batch over all labels.
     """
     device = rows.device
-    given = keys.untyped_storage()
+    memory = keys.untyped_storage()
     keys, index = keys.flatten().sort()
-    given.resize_(0)
+    memory.resize_(0)
     bounds = torch.arange(0, 2 * n_labels + 1, 2, dtype=torch.int32, device=device)
     start = torch.searchsorted(keys, bounds, out_int32=True)
     del bounds
@@ -88,13 +90,13 @@ def sum_by_label(
         source = torch.empty(size, 2, dtype=torch.int32, device=device)
         new_labels = torch.empty(size, dtype=torch.int32, device=device)
         grid = (triton.cdiv(n, _BLOCK),)
+        launched = {"BLOCK": _BLOCK, "num_warps": _WARPS}
         if k == 0:
-            pair_keys[grid](
-                source, new_labels, keys, index, previous, start, n, period, BLOCK=_BLOCK
-            )
-            del keys, index
+            given = (keys, index, previous, start, n, period)
+            run(pair_keys, grid, source, new_labels, *given, **launched)
+            del given, keys, index
         else:
-            pair_labels[grid](source, new_labels, labels, previous, start, n, BLOCK=_BLOCK)
+            run(pair_labels, grid, source, new_labels, labels, previous, start, n, **launched)
         n, labels, previous = size, new_labels, start
         rows = add_pairs(named(rows, source), curve)
         del source

@@ -10,13 +10,14 @@ import triton
 import triton.language as tl
 
 from torchzk.params.fields import LIMB_BITS, split
-from torchzk.triton_kernels.launch import planes
+from torchzk.triton_kernels.launch import planes, run
 
 NO_KEY = (1 << 31) - 1
 """The key of digit 0, last in ascending order."""
 
 _NO_KEY = tl.constexpr(NO_KEY)
 _BLOCK = 512
+_WARPS = 4
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,8 @@ class Digits:
         keys = torch.empty(last - first, n, dtype=torch.int32, device=self.scalars.device)
         grid = (triton.cdiv(n, _BLOCK), last - first)
         sizes = (n, self.scalars.stride(0), first, windows.count - 1, windows.bits)
-        make_keys[grid](keys, self.scalars, self.carries, self.offset, *sizes, BLOCK=_BLOCK)
+        given = (keys, self.scalars, self.carries, self.offset, *sizes)
+        run(make_keys, grid, *given, BLOCK=_BLOCK, num_warps=_WARPS)
         return keys
 
 
@@ -152,5 +154,5 @@ def digits(scalars: torch.Tensor, windows: Windows) -> Digits:
     offset = torch.tensor(words, dtype=torch.int32, device=scalars.device)
     carries = torch.empty(n, dtype=torch.int8, device=scalars.device)
     grid = (triton.cdiv(n, _BLOCK),)
-    find_carries[grid](carries, scalars, offset, n, stride, BLOCK=_BLOCK)
+    run(find_carries, grid, carries, scalars, offset, n, stride, BLOCK=_BLOCK, num_warps=_WARPS)
     return Digits(scalars, windows, offset, carries)

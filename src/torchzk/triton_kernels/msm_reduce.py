@@ -7,6 +7,8 @@ coordinates, and nothing is inverted before the end.
 # mypy: disable-error-code="assignment, misc"
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -14,6 +16,7 @@ import triton.language as tl
 from torchzk.params.curves import Curve
 from torchzk.triton_kernels import limbs, points, xyzz
 from torchzk.triton_kernels.code import FieldCode
+from torchzk.triton_kernels.launch import run
 from torchzk.triton_kernels.variants import field_code_on
 
 _BLOCK = 32
@@ -141,7 +144,7 @@ def weigh(bits: torch.Tensor, tops: torch.Tensor, curve: Curve) -> torch.Tensor:
     code = _code(tops, curve)
     out = _empty(w, tops, code)
     grid = (len(out) // _BLOCK,)
-    weigh_bits[grid](out, added, first, w, width, F=code, BLOCK=_BLOCK, num_warps=1)
+    run(weigh_bits, grid, out, added, first, w, width, F=code, BLOCK=_BLOCK, num_warps=1)
     return affine(out[:w], curve)
 
 
@@ -152,7 +155,7 @@ def affine(a: torch.Tensor, curve: Curve) -> torch.Tensor:
     out = a.new_empty(lanes, *curve.row_shape)
     if n:
         code = _code(a, curve)
-        make_affine[(lanes // _BLOCK,)](out, a, n, F=code, BLOCK=_BLOCK, num_warps=1)
+        run(make_affine, (lanes // _BLOCK,), out, a, n, F=code, BLOCK=_BLOCK, num_warps=1)
     return out[:n]
 
 
@@ -193,9 +196,9 @@ def _add(
     code, pieces = _code(a, curve), _pieces(m)
     n = outer * pieces * inner
     out = _empty(n, a, code)
-    options = {"AFFINE": affine, "F": code, "BLOCK": _BLOCK, "num_warps": 1}
+    options: dict[str, Any] = {"AFFINE": affine, "F": code, "BLOCK": _BLOCK, "num_warps": 1}
     grid = (len(out) // _BLOCK,)
-    add_runs[grid](out, a, n, m, pieces, inner, width, min(_RUN, m), **options)
+    run(add_runs, grid, out, a, n, m, pieces, inner, width, min(_RUN, m), **options)
     return out[:n]
 
 

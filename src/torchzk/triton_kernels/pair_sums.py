@@ -12,6 +12,7 @@ Source: P. Montgomery's trick; affine chord and tangent rule.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import triton
@@ -20,6 +21,7 @@ import triton.language as tl
 from torchzk.params.curves import Curve
 from torchzk.triton_kernels import lazy, limbs, points
 from torchzk.triton_kernels.code import FieldCode
+from torchzk.triton_kernels.launch import run
 from torchzk.triton_kernels.variants import field_code_on
 
 MINUS = 1 << 30
@@ -283,7 +285,7 @@ def add_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
     source = pairs.left if pairs.source is None else pairs.source
     n_left = len(pairs.left) if pairs.source is None else n
     where = (pairs.left, pairs.right, source, n_left, len(pairs.right))
-    options = {
+    options: dict[str, Any] = {
         "STRIDE": pairs.stride if pairs.source is None else 0,
         "F": code,
         "BLOCK": _BLOCK,
@@ -292,14 +294,14 @@ def add_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
     grid = (lanes // _BLOCK,)
     out = pairs.left.new_empty(per_lane * lanes, *curve.row_shape)
     if per_lane == 1:
-        add_alone[grid](out, *where, **options)
+        run(add_alone, grid, out, *where, **options)
         return out[:n]
     prefix, product = _empty(per_lane * lanes, pairs.left, code), _empty(lanes, pairs.left, code)
     flags = torch.empty(grid[0], per_lane, dtype=torch.int8, device=pairs.left.device)
-    multiply_runs[grid](prefix, product, flags, *where, lanes, per_lane, **options)
+    run(multiply_runs, grid, prefix, product, flags, *where, lanes, per_lane, **options)
     inverse = _invert(product, code)
-    finish_sums[grid](out, prefix, inverse, *where, lanes, per_lane, **options)
-    add_flagged[grid](out, flags, *where, lanes, per_lane, **options)
+    run(finish_sums, grid, out, prefix, inverse, *where, lanes, per_lane, **options)
+    run(add_flagged, grid, out, flags, *where, lanes, per_lane, **options)
     return out[:n]
 
 
@@ -316,17 +318,17 @@ def _lanes(n: int) -> tuple[int, int]:
 def _invert(a: torch.Tensor, code: FieldCode) -> torch.Tensor:
     """Inverses of elements `[n, W]` none of which is 0; more rows may follow them."""
     n = len(a)
-    options = {"F": code, "BLOCK": _BLOCK, "num_warps": 1}
+    options: dict[str, Any] = {"F": code, "BLOCK": _BLOCK, "num_warps": 1}
     if n <= _ALONE:
         lanes = -(-n // _BLOCK) * _BLOCK
         out = _empty(lanes, a, code)
-        invert_each[(lanes // _BLOCK,)](out, a, n, **options)
+        run(invert_each, (lanes // _BLOCK,), out, a, n, **options)
         return out
     per_lane, lanes = _lanes(n)
     grid = (lanes // _BLOCK,)
     prefix, product = _empty(per_lane * lanes, a, code), _empty(lanes, a, code)
-    multiply_elements[grid](prefix, product, a, n, lanes, per_lane, **options)
+    run(multiply_elements, grid, prefix, product, a, n, lanes, per_lane, **options)
     inverse = _invert(product, code)
     out = torch.empty_like(prefix)
-    split_inverses[grid](out, prefix, inverse, a, n, lanes, per_lane, **options)
+    run(split_inverses, grid, out, prefix, inverse, a, n, lanes, per_lane, **options)
     return out

@@ -89,9 +89,11 @@ def whole_wave(op: Link, device: torch.device, code: FieldCode) -> int:
     # registers are given to warps by 256
     per_warp = -(-32 * compiled.n_regs // 256) * 256
     warps = min(
-        about.max_threads_per_multi_processor // 32, about.regs_per_multiprocessor // per_warp
+        about.max_threads_per_multi_processor // 32,
+        about.regs_per_multiprocessor // per_warp,  # type: ignore[attr-defined]
     )
-    return about.multi_processor_count * (warps // shape.num_warps) * shape.block
+    blocks: int = about.multi_processor_count * (warps // shape.num_warps)
+    return blocks * shape.block
 
 
 def _arguments(

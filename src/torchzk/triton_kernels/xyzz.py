@@ -56,14 +56,6 @@ def select(condition, p, q, F: tl.constexpr):
 
 
 @triton.jit
-def from_affine(x, y, F: tl.constexpr):
-    """An affine point, which may be infinite."""
-    unit = points.one(x[0], F)
-    none = points.is_infinite(x, y, F)
-    return select(none, infinity(x[0], F), (x, y, unit, unit), F)
-
-
-@triton.jit
 def _sum(p, x, y, zz, zzz, run, rise, equal, F: tl.constexpr):
     """The sum by the chord, or where `equal` by the tangent.
 
