@@ -26,7 +26,7 @@ from torchzk.params.fields import FP, FR
 from torchzk.triton_kernels import elementwise, fp2, inverse, rate
 from torchzk.triton_kernels.code import FieldCode, field_code
 from torchzk.triton_kernels.tuning import Shape, shape_for
-from triton_kernels import curve_cases, ntt_cases, witness_cases
+from triton_kernels import asm_blocks, curve_cases, ntt_cases, witness_cases
 
 ARCHS = (80, 86, 89, 90, 120)
 ALLOWANCES = Path(__file__).parent / "allowances.json"
@@ -65,8 +65,10 @@ class Case:
 
     def resources(self, arch: int) -> Resources:
         """What a thread needs on `arch`; a stack means spills, or worse."""
-        cubin = self._compiled(arch).asm["cubin"]
-        registers, stack = _registers_and_stack(cubin)
+        made = self._compiled(arch).asm
+        lost = asm_blocks.overwritten(made["ptx"])
+        assert not lost, f"inline PTX overwrites arguments: {sorted(lost)[:9]}"
+        registers, stack = _registers_and_stack(made["cubin"])
         return Resources(registers, stack, *(self._spills(arch) if stack else ()))
 
     def _compiled(self, arch: int) -> Any:

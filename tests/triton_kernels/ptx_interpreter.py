@@ -102,7 +102,7 @@ def install() -> None:
     """Teach the interpreter inline PTX, and tuples of results to concatenate as compiled ones."""
 
     def create_inline_asm(self, text, constraints, arguments, types, is_pure, pack):
-        assert constraints.count("=r") == len(types) and pack == 1
+        assert constraints.count("=") == len(types) and pack == 1
         outs = run(text, len(types), [a.data for a in arguments])
         return _Results([interpreter.TensorHandle(o, tl.uint32) for o in outs])
 

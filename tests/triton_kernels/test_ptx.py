@@ -12,7 +12,7 @@ from torchzk.params.fields import FIELDS, FP, FR, PrimeField, split
 from torchzk.triton_kernels import ptx, ptx_montgomery
 from torchzk.triton_kernels.code import field_code
 from torchzk.triton_kernels.variants import edges
-from triton_kernels import ptx_interpreter
+from triton_kernels import asm_blocks, ptx_interpreter
 from triton_kernels.samples import sample
 
 
@@ -102,3 +102,21 @@ def test_only_fr_has_cheap_words() -> None:
 def test_interpreter_refuses_what_it_does_not_know() -> None:
     with pytest.raises(KeyError, match="xor"):
         ptx_interpreter.run("{ xor.b32 $0, $1, $1; }", 1, [np.zeros(1, np.uint32)])
+
+
+def test_results_share_no_register_with_arguments() -> None:
+    """`out` is written before everything is read, so compilers have to be told."""
+    outputs = [c for c in ptx.constraints(3, 2).split(",") if c.startswith("=")]
+    assert outputs == ["=&r"] * 3
+    text = """
+        // begin inline asm
+        {{
+        .reg .u32 t<2>;
+        add.u32 t0, %r1, %r2;
+        mov.u32 {out}, t0;
+        add.u32 %r4, {out}, %r2;
+        }}
+        // end inline asm
+    """
+    assert asm_blocks.overwritten(text.format(out="%r3")) == set()
+    assert asm_blocks.overwritten(text.format(out="%r2")) == {"%r2"}

@@ -51,8 +51,8 @@ class NttCode:
     load8_constraints = ",".join(["=r"] * 8 + ["l"])
     store8_constraints = ",".join(["=r", "l"] + ["r"] * 9)
     store4_constraints = "=r,l,r,r,r,r,r"
-    pair_constraints = ",".join(["=r"] * 16 + ["r"] * 16)
-    butterfly_constraints = ",".join(["=r"] * 16 + ["r"] * 32)
+    pair_constraints = ",".join(["=&r"] * 16 + ["r"] * 16)
+    butterfly_constraints = ",".join(["=&r"] * 16 + ["r"] * 32)
 
     @cached_property
     def entry(self) -> str:

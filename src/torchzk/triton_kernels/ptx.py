@@ -64,8 +64,12 @@ def write(body: Callable[..., None], n_words: int, n_arguments: int) -> str:
 
 
 def constraints(n_words: int, n_arguments: int) -> str:
-    """LLVM's constraint string for `write`: all operands are 32-bit registers."""
-    return ",".join(["=r"] * n_words + ["r"] * (n_words * n_arguments))
+    """LLVM's constraint string for `write`: all operands are 32-bit registers.
+
+    The result is written before every argument has been read, so it must not share registers
+    with one (`&`): a chain of products in Fp2 came out wrong without.
+    """
+    return ",".join(["=&r"] * n_words + ["r"] * (n_words * n_arguments))
 
 
 def immediates(value: int, n: int) -> list[str]:

@@ -20,10 +20,12 @@ import triton
 from torchzk.errors import ResourceError
 from torchzk.ops.layout import pack, unpack
 from torchzk.params.fields import FP, FR, PrimeField
-from torchzk.triton_kernels import elementwise
+from torchzk.triton_kernels import elementwise, rate
 from torchzk.triton_kernels.code import FieldCode, Variant, field_code
 
 _LOG = logging.getLogger(__name__)
+# products in a row: whole rounds of the loop
+_CHAIN = 8
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,9 @@ def _prime_mistakes(field: PrimeField, device: torch.device, code: FieldCode) ->
         good[name] = unpack(elementwise.unary(name, a, code)) == list(map(g, x))
     scaled = unpack(elementwise.scale(a, y[1], code))
     good["scale"] = scaled == [u * y[1] % p for u in x]
+    # in a loop, where the compiler would like a result to lie where an argument lay
+    powers = unpack(rate.chain("mul", a, b, _CHAIN, code))
+    good["chain"] = powers == [u * pow(v * inv, _CHAIN, p) % p for u, v in zip(x, y, strict=True)]
     return [f"{field.name} {op}" for op, right in good.items() if not right]
 
 
@@ -129,7 +134,11 @@ def _fp2_mistakes(field: PrimeField, device: torch.device, code: FieldCode) -> l
     def times(u: tuple[int, int], v: tuple[int, int]) -> tuple[int, int]:
         return (u[0] * v[0] - u[1] * v[1]) * inv % p, (u[0] * v[1] + u[1] * v[0]) * inv % p
 
+    chained = [u for u, _ in pairs]
+    for _ in range(_CHAIN):
+        chained = [times(u, v) for u, (_, v) in zip(chained, pairs, strict=True)]
     good = {
+        "chain": right(rate.chain("mul", a, b, _CHAIN, code), chained),
         "mul": right(elementwise.binary("mul", a, b, code), [times(u, v) for u, v in pairs]),
         "sqr": right(elementwise.unary("sqr", a, code), [times(u, u) for u, _ in pairs]),
     }
