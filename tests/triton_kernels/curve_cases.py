@@ -13,13 +13,13 @@ from typing import Any
 from torchzk.params.fields import FP
 from torchzk.triton_kernels import curve, msm_buckets, msm_digits, msm_reduce, pair_sums
 from torchzk.triton_kernels.code import field_code
-from torchzk.triton_kernels.tuning import Shape
+from torchzk.triton_kernels.tuning import Shape, shape_for
 
-_SUMS = Shape(pair_sums._BLOCK, 1, "pair_sums")
-_REDUCE = Shape(msm_reduce._BLOCK, 1, "msm_reduce")
-_POINTS = Shape(curve._BLOCK, 4, "curve")
-_KEYS = Shape(msm_buckets._BLOCK, 4, "msm_buckets")
-_DIGITS = Shape(msm_digits._BLOCK, 4, "msm_digits")
+_SUMS = shape_for("pairs", 12, 90)
+_REDUCE = shape_for("sums", 12, 90)
+_POINTS = shape_for("points", 12, 90)
+_KEYS = shape_for("labels", 12, 90)
+_DIGITS = shape_for("digits", 8, 90)
 
 # pairs named by index, and neighbours; two tensors of pairs (stride 1) are the latter's code
 _PAIRS = {"named": 0, "neighbours": 2}

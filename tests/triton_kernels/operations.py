@@ -25,9 +25,9 @@ from torchzk.params.curves import CURVES, Curve, Point
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FP, FR, PrimeField
 from torchzk.params.poseidon import Poseidon
-from torchzk.triton_kernels import inverse, pair_sums, rate
+from torchzk.triton_kernels import inverse, rate
 from torchzk.triton_kernels.variants import field_code_on
-from triton_kernels.samples import sample
+from triton_kernels.samples import sample, tuned
 
 Value = torch.Tensor | Point | list[Point]
 
@@ -62,10 +62,9 @@ def levels() -> Iterator[None]:
         for module, name, value in (
             (inverse, "TOP", 32),
             (inverse, "STEPS", 3),
-            (pair_sums, "_LANES", 32),
-            (pair_sums, "_ALONE", 32),
         ):
             stack.enter_context(patch.object(module, name, value))
+        stack.enter_context(tuned({"lanes of pairs": 32, "inverted alone": 32}))
         yield
 
 

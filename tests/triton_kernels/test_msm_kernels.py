@@ -165,7 +165,7 @@ def test_any_window_and_limit(
     device: torch.device, monkeypatch: pytest.MonkeyPatch, curve: Curve, bits: int
 ) -> None:
     """The result depends neither on the windows nor on the pieces."""
-    monkeypatch.setattr(kernels, "_window_bits", lambda n, bound: bits)
+    monkeypatch.setattr(kernels, "_window_bits", lambda n, bound, device: bits)
     monkeypatch.setattr(kernels, "_MAX_POINTS", 25)
     known = [p for _, p in multiples(curve, 40, seed=11)]
     factors = scalars(40, seed=12)

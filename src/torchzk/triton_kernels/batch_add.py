@@ -6,12 +6,10 @@ import torch
 
 from torchzk.ops.layout import check_chosen, check_rows, rows_to_points
 from torchzk.params.curves import Curve, Point
+from torchzk.params.fields import FP
 from torchzk.triton_kernels import msm_reduce
-from torchzk.triton_kernels.launch import on_device
+from torchzk.triton_kernels.launch import number_on, on_device
 from torchzk.triton_kernels.pair_sums import add_pairs, named, neighbours
-
-# points below which rounds of pairs, each of which waits for an inversion, are given up
-_FEW = 1 << 18
 
 
 def batch_add(points: torch.Tensor, chosen: torch.Tensor | None, curve: Curve) -> Point:
@@ -21,7 +19,8 @@ def batch_add(points: torch.Tensor, chosen: torch.Tensor | None, curve: Curve) -
     with on_device(rows.device):
         if chosen is not None:
             rows = _first_round(rows, chosen, curve)
-        while len(rows) > _FEW:
+        few = number_on(rows.device, "points in rounds", FP.n_limbs)
+        while len(rows) > few:
             rows = add_pairs(neighbours(rows), curve)
         if len(rows) == 0:
             return None

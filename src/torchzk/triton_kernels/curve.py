@@ -9,12 +9,11 @@ import triton.language as tl
 from torchzk.errors import LayoutError
 from torchzk.ops.layout import check_rows, pack_mont
 from torchzk.params.curves import Curve
+from torchzk.params.fields import FP
 from torchzk.triton_kernels import limbs, points
-from torchzk.triton_kernels.launch import on_device, run
+from torchzk.triton_kernels.launch import launch, on_device, shape_on
 from torchzk.triton_kernels.pair_sums import Pairs, add_pairs
 from torchzk.triton_kernels.variants import field_code_on
-
-_BLOCK = 128
 
 
 def add_affine(p: torch.Tensor, q: torch.Tensor, curve: Curve) -> torch.Tensor:
@@ -45,8 +44,8 @@ def neg_affine(rows: torch.Tensor, curve: Curve) -> torch.Tensor:
     out = torch.empty_like(rows)
     if n:
         code = field_code_on(rows.device, curve.field, curve.degree)
-        with on_device(rows.device):
-            run(negate, (triton.cdiv(n, _BLOCK),), out, rows, n, F=code, BLOCK=_BLOCK, num_warps=4)
+        shape = shape_on(rows.device, "points", FP.n_limbs)
+        launch(negate, n, shape, rows.device, out, rows, n, F=code)
     return out
 
 
@@ -71,16 +70,6 @@ def on_curve(points: torch.Tensor, curve: Curve) -> torch.Tensor:
     if n:
         code = field_code_on(rows.device, curve.field, curve.degree)
         b = pack_mont(curve.b, curve.field, rows.device).t().contiguous()
-        with on_device(rows.device):
-            run(
-                satisfies,
-                (triton.cdiv(n, _BLOCK),),
-                out,
-                rows,
-                b,
-                n,
-                F=code,
-                BLOCK=_BLOCK,
-                num_warps=4,
-            )
+        shape = shape_on(rows.device, "points", FP.n_limbs)
+        launch(satisfies, n, shape, rows.device, out, rows, b, n, F=code)
     return out

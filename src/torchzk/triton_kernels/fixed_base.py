@@ -9,7 +9,8 @@ from torchzk.ops.chunks import ranges
 from torchzk.ops.layout import check_limbs, points_to_rows
 from torchzk.params import integers
 from torchzk.params.curves import Curve, Point
-from torchzk.triton_kernels.launch import on_device
+from torchzk.params.fields import FP
+from torchzk.triton_kernels.launch import number_on, on_device
 from torchzk.triton_kernels.msm_digits import (
     NO_KEY,
     Windows,
@@ -20,7 +21,6 @@ from torchzk.triton_kernels.pair_sums import MINUS, add_pairs, named
 
 # scalars at once: a few GiB of scratch
 _PIECE = 1 << 20
-_MAX_BITS = 16
 
 
 def fixed_base(scalars: torch.Tensor, base: Point, curve: Curve) -> torch.Tensor:
@@ -34,21 +34,22 @@ def fixed_base(scalars: torch.Tensor, base: Point, curve: Curve) -> torch.Tensor
     if bound == 1 or base is None:
         return out
     with on_device(scalars.device):
-        windows = _windows(n, bound)
+        windows = _windows(n, bound, scalars.device)
         table = _table(base, windows, curve, scalars.device)
         for piece in ranges(n, _PIECE):
             out[piece] = _multiples(scalars[:, piece], table, windows, curve)
     return out
 
 
-def _windows(n: int, bound: int) -> Windows:
+def _windows(n: int, bound: int, device: torch.device) -> Windows:
     """The windows that need the fewest additions, for the table and the sums."""
 
     def cost(bits: int) -> int:
         windows = Windows(bits, bound)
         return windows.count * (n + windows.sizes)
 
-    return Windows(min(range(2, _MAX_BITS + 1), key=cost), bound)
+    most = number_on(device, "fixed base bits", FP.n_limbs)
+    return Windows(min(range(2, most + 1), key=cost), bound)
 
 
 def _table(base: Point, windows: Windows, curve: Curve, device: torch.device) -> torch.Tensor:

@@ -31,7 +31,7 @@ def shape_on(device: torch.device, op: str, n_limbs: int) -> Shape:
     return shape_for(op, n_limbs, arch_of(device))
 
 
-def number_on(device: torch.device, op: str, n_limbs: int, log_n: int) -> int:
+def number_on(device: torch.device, op: str, n_limbs: int, log_n: int = 0) -> int:
     """The tuned number of an operation at size 2^log_n on a device."""
     return number_for(op, n_limbs, arch_of(device), log_n)
 

@@ -13,8 +13,9 @@ from torchzk.ops.digits import unsigned_digits
 from torchzk.ops.layout import check_msm, rows_to_points
 from torchzk.params import integers
 from torchzk.params.curves import Curve, Point
+from torchzk.params.fields import FP
 from torchzk.triton_kernels import msm_reduce
-from torchzk.triton_kernels.launch import on_device
+from torchzk.triton_kernels.launch import number_on, on_device
 from torchzk.triton_kernels.msm_buckets import sum_by_label
 from torchzk.triton_kernels.msm_digits import (
     NO_KEY,
@@ -28,9 +29,6 @@ _LIMIT_BYTES = 40 << 30
 _BIT_SUM_WINDOW = 12
 # points below which a limit is not kept
 _FEWEST = 1024
-# what a bucket and a round cost, in additions
-_BUCKET = 6.5
-_ROUND = 1.5e6
 # an index has a sign, and entries of all windows of a group are counted in 31 bits
 _MAX_POINTS = 1 << 29
 _MAX_ENTRIES = (1 << 31) - 1
@@ -50,7 +48,7 @@ def msm(
     bound = scalar_bound(scalars) if n else 1
     if bound == 1:
         return None
-    plan = _plan(n, bound, curve, limit_bytes)
+    plan = _plan(n, bound, curve, limit_bytes, points.device)
     bits, tops = [], []
     with on_device(points.device):
         for piece in ranges(n, plan.points):
@@ -102,7 +100,7 @@ class _Plan:
     """Windows of a piece that are worked on at once."""
 
 
-def _plan(n: int, bound: int, curve: Curve, limit_bytes: int) -> _Plan:
+def _plan(n: int, bound: int, curve: Curve, limit_bytes: int, device: torch.device) -> _Plan:
     """As few pieces as leave room for one window, and then as many windows at once as fit.
 
     The most memory is needed in the second round of pairs: for an entry, half of a sum of the
@@ -113,7 +111,7 @@ def _plan(n: int, bound: int, curve: Curve, limit_bytes: int) -> _Plan:
     pieces = -(-n // _MAX_POINTS)
     while True:
         points = -(-n // pieces)
-        windows = Windows(_window_bits(points, bound), bound)
+        windows = Windows(_window_bits(points, bound, device), bound)
         one = entry * points + bucket * windows.sizes
         # a byte a point are carries
         room = limit_bytes - points
@@ -143,16 +141,19 @@ def _entry_bytes(curve: Curve) -> int:
     return 7 + 84 * curve.degree
 
 
-def _window_bits(n: int, bound: int) -> int:
+def _window_bits(n: int, bound: int, device: torch.device) -> int:
     """The window that needs the least time, counted in additions.
 
     There are n in each window, what a bucket costs, and what a round costs however few it adds;
     the last window may have few sizes, and then many rounds.
     """
 
+    bucket = number_on(device, "bucket cost", FP.n_limbs) / 10
+    a_round = number_on(device, "round cost", FP.n_limbs)
+
     def cost(c: int) -> float:
         windows = Windows(c, bound)
         rounds = (n // min(windows.sizes, windows.last + 1)).bit_length()
-        return windows.count * (n + _BUCKET * windows.sizes) + _ROUND * rounds
+        return windows.count * (n + bucket * windows.sizes) + a_round * rounds
 
     return min(range(2, 25), key=cost)

@@ -7,12 +7,11 @@ import triton
 import triton.language as tl
 
 from torchzk.params.curves import Curve
-from torchzk.triton_kernels.launch import run
+from torchzk.params.fields import FP
+from torchzk.triton_kernels.launch import launch, shape_on
 from torchzk.triton_kernels.pair_sums import MINUS, add_pairs, named
 
 _MINUS = tl.constexpr(MINUS)
-_BLOCK = 512
-_WARPS = 4
 
 
 @triton.jit(do_not_specialize=["n", "period"])
@@ -71,7 +70,7 @@ def sum_by_label(
         Neighbours of one label are added in pairs until each stands alone: as many rounds as the
         largest number of points has bits, each of them one batch over all labels.
     """
-    device = rows.device
+    device, shape = rows.device, shape_on(rows.device, "labels", FP.n_limbs)
     memory = keys.untyped_storage()
     keys, index = keys.flatten().sort()
     memory.resize_(0)
@@ -89,14 +88,12 @@ def sum_by_label(
         start = _starts(_left(count, k + 1))
         source = torch.empty(size, 2, dtype=torch.int32, device=device)
         new_labels = torch.empty(size, dtype=torch.int32, device=device)
-        grid = (triton.cdiv(n, _BLOCK),)
-        launched = {"BLOCK": _BLOCK, "num_warps": _WARPS}
         if k == 0:
             given = (keys, index, previous, start, n, period)
-            run(pair_keys, grid, source, new_labels, *given, **launched)
+            launch(pair_keys, n, shape, device, source, new_labels, *given)
             del given, keys, index
         else:
-            run(pair_labels, grid, source, new_labels, labels, previous, start, n, **launched)
+            launch(pair_labels, n, shape, device, source, new_labels, labels, previous, start, n)
         n, labels, previous = size, new_labels, start
         rows = add_pairs(named(rows, source), curve)
         del source

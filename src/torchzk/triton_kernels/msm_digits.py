@@ -9,15 +9,14 @@ import torch
 import triton
 import triton.language as tl
 
-from torchzk.params.fields import LIMB_BITS, split
-from torchzk.triton_kernels.launch import planes, run
+from torchzk.params.fields import FR, LIMB_BITS, split
+from torchzk.triton_kernels.launch import launch, planes, run, shape_on
+from torchzk.triton_kernels.tuning import Shape
 
 NO_KEY = (1 << 31) - 1
 """The key of digit 0, last in ascending order."""
 
 _NO_KEY = tl.constexpr(NO_KEY)
-_BLOCK = 512
-_WARPS = 4
 
 
 @dataclass(frozen=True)
@@ -138,10 +137,11 @@ class Digits:
         """
         n, windows = self.scalars.shape[1], self.windows
         keys = torch.empty(last - first, n, dtype=torch.int32, device=self.scalars.device)
-        grid = (triton.cdiv(n, _BLOCK), last - first)
+        shape = _shape(keys.device)
+        grid = (triton.cdiv(n, shape.block), last - first)
         sizes = (n, self.scalars.stride(0), first, windows.count - 1, windows.bits)
         given = (keys, self.scalars, self.carries, self.offset, *sizes)
-        run(make_keys, grid, *given, BLOCK=_BLOCK, num_warps=_WARPS)
+        run(make_keys, grid, *given, BLOCK=shape.block, num_warps=shape.num_warps)
         return keys
 
 
@@ -153,6 +153,10 @@ def digits(scalars: torch.Tensor, windows: Windows) -> Digits:
     words = [w - (1 << 32) if w >> 31 else w for w in split(windows.offset, 8)]
     offset = torch.tensor(words, dtype=torch.int32, device=scalars.device)
     carries = torch.empty(n, dtype=torch.int8, device=scalars.device)
-    grid = (triton.cdiv(n, _BLOCK),)
-    run(find_carries, grid, carries, scalars, offset, n, stride, BLOCK=_BLOCK, num_warps=_WARPS)
+    device = scalars.device
+    launch(find_carries, n, _shape(device), device, carries, scalars, offset, n, stride)
     return Digits(scalars, windows, offset, carries)
+
+
+def _shape(device: torch.device) -> Shape:
+    return shape_on(device, "digits", FR.n_limbs)

@@ -1,27 +1,23 @@
 """Sums over dense arrays of points: totals, sums by bit of the index, and their weighted sums.
 
-Few points are left here, so lanes matter more than products: every lane adds eight points in XYZZ
+Few points are left here, so lanes matter more than products: every lane adds a few in XYZZ
 coordinates, and nothing is inverted before the end.
 """
 
 # mypy: disable-error-code="assignment, misc"
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
 
 from torchzk.params.curves import Curve
+from torchzk.params.fields import FP
 from torchzk.triton_kernels import limbs, points, xyzz
 from torchzk.triton_kernels.code import FieldCode
-from torchzk.triton_kernels.launch import run
+from torchzk.triton_kernels.launch import launch, number_on, shape_on
+from torchzk.triton_kernels.tuning import Shape
 from torchzk.triton_kernels.variants import field_code_on
-
-_BLOCK = 32
-# points a lane adds, one after the other
-_RUN = 8
 
 
 @triton.jit(do_not_specialize=["n", "m", "pieces", "inner", "width", "run"])
@@ -143,44 +139,36 @@ def weigh(bits: torch.Tensor, tops: torch.Tensor, curve: Curve) -> torch.Tensor:
     first = _sums(tops, 1, pieces, w, curve)
     code = _code(tops, curve)
     out = _empty(w, tops, code)
-    grid = (len(out) // _BLOCK,)
-    run(weigh_bits, grid, out, added, first, w, width, F=code, BLOCK=_BLOCK, num_warps=1)
+    launch(weigh_bits, w, _shape(out), out.device, out, added, first, w, width, F=code)
     return affine(out[:w], curve)
 
 
 def affine(a: torch.Tensor, curve: Curve) -> torch.Tensor:
     """XYZZ rows `[n, 4 W]` to affine rows `[n, *curve.row_shape]`."""
     n = len(a)
-    lanes = -(-n // _BLOCK) * _BLOCK
-    out = a.new_empty(lanes, *curve.row_shape)
-    if n:
-        code = _code(a, curve)
-        run(make_affine, (lanes // _BLOCK,), out, a, n, F=code, BLOCK=_BLOCK, num_warps=1)
+    out = a.new_empty(_whole_blocks(n, a), *curve.row_shape)
+    launch(make_affine, n, _shape(a), a.device, out, a, n, F=_code(a, curve))
     return out[:n]
 
 
 def _sums(a: torch.Tensor, outer: int, m: int, inner: int, curve: Curve) -> torch.Tensor:
     """Affine rows `[outer, m, inner, ...]`, summed over m: XYZZ rows `[outer * inner, 4 W]`."""
-    return _finish(_add(a, outer, m, inner, curve, affine=True), outer, _pieces(m), inner, curve)
+    out, m = _add(a, outer, m, inner, curve, affine=True)
+    return _finish(out, outer, m, inner, curve)
 
 
 def _by_bit(a: torch.Tensor, arrays: int, width: int, curve: Curve) -> torch.Tensor:
     """XYZZ rows `[arrays, 2^width, 4 W]` to sums by bit `[arrays * width, 4 W]`."""
     if width == 0:
         return a[:0]
-    m = 1 << width - 1
-    out = _add(a, arrays * width, m, 1, curve, width=width)
-    return _finish(out, arrays * width, _pieces(m), 1, curve)
+    out, m = _add(a, arrays * width, 1 << width - 1, 1, curve, width=width)
+    return _finish(out, arrays * width, m, 1, curve)
 
 
 def _finish(a: torch.Tensor, outer: int, m: int, inner: int, curve: Curve) -> torch.Tensor:
     while m > 1:
-        a, m = _add(a, outer, m, inner, curve), _pieces(m)
+        a, m = _add(a, outer, m, inner, curve)
     return a
-
-
-def _pieces(m: int) -> int:
-    return -(-m // _RUN)
 
 
 def _add(
@@ -192,20 +180,32 @@ def _add(
     *,
     affine: bool = False,
     width: int = 0,
-) -> torch.Tensor:
-    code, pieces = _code(a, curve), _pieces(m)
+) -> tuple[torch.Tensor, int]:
+    """Sums of runs, and how many of them take the place of m points."""
+    code = _code(a, curve)
+    run = min(m, number_on(a.device, "points of a lane", FP.n_limbs))
+    pieces = -(-m // run)
     n = outer * pieces * inner
     out = _empty(n, a, code)
-    options: dict[str, Any] = {"AFFINE": affine, "F": code, "BLOCK": _BLOCK, "num_warps": 1}
-    grid = (len(out) // _BLOCK,)
-    run(add_runs, grid, out, a, n, m, pieces, inner, width, min(_RUN, m), **options)
-    return out[:n]
+    args = (out, a, n, m, pieces, inner, width, run)
+    launch(add_runs, n, _shape(a), a.device, *args, AFFINE=affine, F=code)
+    return out[:n], pieces
 
 
 def _code(a: torch.Tensor, curve: Curve) -> FieldCode:
     return field_code_on(a.device, curve.field, curve.degree)
 
 
+def _shape(a: torch.Tensor) -> Shape:
+    return shape_on(a.device, "sums", FP.n_limbs)
+
+
+def _whole_blocks(n: int, a: torch.Tensor) -> int:
+    """Rows for every lane that is launched for n."""
+    block = _shape(a).block
+    return -(-n // block) * block
+
+
 def _empty(n: int, like: torch.Tensor, code: FieldCode) -> torch.Tensor:
-    lanes = -(-n // _BLOCK) * _BLOCK
-    return torch.empty(lanes, 4 * code.W, dtype=torch.int32, device=like.device)
+    rows = _whole_blocks(n, like)
+    return torch.empty(rows, 4 * code.W, dtype=torch.int32, device=like.device)

@@ -12,29 +12,25 @@ Source: P. Montgomery's trick; affine chord and tangent rule.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 
 from torchzk.params.curves import Curve
+from torchzk.params.fields import FP
 from torchzk.triton_kernels import lazy, limbs, points
 from torchzk.triton_kernels.code import FieldCode
-from torchzk.triton_kernels.launch import run
+from torchzk.triton_kernels.launch import launch, number_on, shape_on
+from torchzk.triton_kernels.tuning import Shape
 from torchzk.triton_kernels.variants import field_code_on
 
 MINUS = 1 << 30
 """Flag of an index: the opposite of the point."""
 
 _MINUS = tl.constexpr(MINUS)
-_BLOCK = 32
-# pairs of a lane; and lanes below which a lane takes fewer, as the card would be idle
-_PER_LANE = 32
-_LANES = 1 << 14
-_PER_LANE_MAX = tl.constexpr(32)
-# elements that are inverted one by one
-_ALONE = 1 << 14
+# pairs of a lane at most: a block looks at its flags in one load
+_MOST = tl.constexpr(32)
 
 
 @dataclass(frozen=True)
@@ -231,7 +227,7 @@ def add_flagged(
 ):
     """The sums of the blocks that `multiply_runs` flagged, again."""
     block = tl.program_id(0).to(tl.int64)
-    k_all = tl.arange(0, _PER_LANE_MAX)
+    k_all = tl.arange(0, _MOST)
     flagged = tl.load(flags + block * K + k_all, mask=k_all < K, other=0)
     if tl.max(flagged, 0) > 0:
         t = block * BLOCK + tl.arange(0, BLOCK)
@@ -277,58 +273,59 @@ def invert_each(out, a, n, F: tl.constexpr, BLOCK: tl.constexpr):
 
 def add_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
     """The sum of each pair: rows `[pairs.n, *curve.row_shape]`, the start of a longer tensor."""
-    n = pairs.n
+    n, device = pairs.n, pairs.left.device
     if n == 0:
         return pairs.left.new_empty(0, *curve.row_shape)
-    code = field_code_on(pairs.left.device, curve.field, curve.degree)
-    per_lane, lanes = _lanes(n)
+    code, shape = field_code_on(device, curve.field, curve.degree), _shape(device)
+    per_lane, lanes = _lanes(n, device)
     source = pairs.left if pairs.source is None else pairs.source
     n_left = len(pairs.left) if pairs.source is None else n
     where = (pairs.left, pairs.right, source, n_left, len(pairs.right))
-    options: dict[str, Any] = {
-        "STRIDE": pairs.stride if pairs.source is None else 0,
-        "F": code,
-        "BLOCK": _BLOCK,
-        "num_warps": 1,
-    }
-    grid = (lanes // _BLOCK,)
+    constants = {"STRIDE": pairs.stride if pairs.source is None else 0, "F": code}
     out = pairs.left.new_empty(per_lane * lanes, *curve.row_shape)
     if per_lane == 1:
-        run(add_alone, grid, out, *where, **options)
+        launch(add_alone, lanes, shape, device, out, *where, **constants)
         return out[:n]
-    prefix, product = _empty(per_lane * lanes, pairs.left, code), _empty(lanes, pairs.left, code)
-    flags = torch.empty(grid[0], per_lane, dtype=torch.int8, device=pairs.left.device)
-    run(multiply_runs, grid, prefix, product, flags, *where, lanes, per_lane, **options)
+    lanes_of = (*where, lanes, per_lane)
+    prefix, product = _empty(per_lane * lanes, out, code), _empty(lanes, out, code)
+    flags = torch.empty(lanes // shape.block, per_lane, dtype=torch.int8, device=device)
+    launch(multiply_runs, lanes, shape, device, prefix, product, flags, *lanes_of, **constants)
     inverse = _invert(product, code)
-    run(finish_sums, grid, out, prefix, inverse, *where, lanes, per_lane, **options)
-    run(add_flagged, grid, out, flags, *where, lanes, per_lane, **options)
+    launch(finish_sums, lanes, shape, device, out, prefix, inverse, *lanes_of, **constants)
+    launch(add_flagged, lanes, shape, device, out, flags, *lanes_of, **constants)
     return out[:n]
+
+
+def _shape(device: torch.device) -> Shape:
+    return shape_on(device, "pairs", FP.n_limbs)
 
 
 def _empty(n: int, like: torch.Tensor, code: FieldCode) -> torch.Tensor:
     return torch.empty(n, code.W, dtype=torch.int32, device=like.device)
 
 
-def _lanes(n: int) -> tuple[int, int]:
+def _lanes(n: int, device: torch.device) -> tuple[int, int]:
     """Elements of a lane, and lanes, whole blocks of them."""
-    per_lane = min(_PER_LANE, max(1, -(-n // _LANES)))
-    return per_lane, -(-n // (per_lane * _BLOCK)) * _BLOCK
+    block = _shape(device).block
+    most = number_on(device, "pairs of a lane", FP.n_limbs)
+    enough = number_on(device, "lanes of pairs", FP.n_limbs)
+    per_lane = min(most, _MOST.value, max(1, -(-n // enough)))
+    return per_lane, -(-n // (per_lane * block)) * block
 
 
 def _invert(a: torch.Tensor, code: FieldCode) -> torch.Tensor:
     """Inverses of elements `[n, W]` none of which is 0; more rows may follow them."""
-    n = len(a)
-    options: dict[str, Any] = {"F": code, "BLOCK": _BLOCK, "num_warps": 1}
-    if n <= _ALONE:
-        lanes = -(-n // _BLOCK) * _BLOCK
+    n, device, shape = len(a), a.device, _shape(a.device)
+    per_lane, lanes = _lanes(n, device)
+    if per_lane == 1 or n <= number_on(device, "inverted alone", FP.n_limbs):
+        lanes = -(-n // shape.block) * shape.block
         out = _empty(lanes, a, code)
-        run(invert_each, (lanes // _BLOCK,), out, a, n, **options)
+        launch(invert_each, lanes, shape, device, out, a, n, F=code)
         return out
-    per_lane, lanes = _lanes(n)
-    grid = (lanes // _BLOCK,)
     prefix, product = _empty(per_lane * lanes, a, code), _empty(lanes, a, code)
-    run(multiply_elements, grid, prefix, product, a, n, lanes, per_lane, **options)
+    sizes = (n, lanes, per_lane)
+    launch(multiply_elements, lanes, shape, device, prefix, product, a, *sizes, F=code)
     inverse = _invert(product, code)
     out = torch.empty_like(prefix)
-    run(split_inverses, grid, out, prefix, inverse, a, n, lanes, per_lane, **options)
+    launch(split_inverses, lanes, shape, device, out, prefix, inverse, a, *sizes, F=code)
     return out

@@ -46,6 +46,11 @@ _ELEMENTWISE = Shape(128, 4, "multiplication loops on one H200, Triton 3.6")
 # a power is one long chain: two elements a thread take twice as long, larger blocks 5 % longer
 _FERMAT = Shape(32, 1, "powers of 2^8 and 2^14 elements on one H200, Triton 3.6")
 _NTT = "runs/bench/ntt.jsonl: one H200, Triton 3.6"
+_CURVE = "runs/bench/curve_trials.jsonl: one H200, Triton 3.6"
+# indices and keys: memory decides, not the shape
+_INDICES = Shape(512, 4, "not varied")
+# a lane a warp's thread, so that blocks spread over the card
+_WARP = Shape(32, 1, "lab/RESULTS.md, E: 1 to 8 warps within 5 %")
 
 SHAPES: dict[Key, Shape] = {
     ("elementwise", 8, 90): _ELEMENTWISE,
@@ -57,6 +62,11 @@ SHAPES: dict[Key, Shape] = {
     # 168 registers: 2 % quicker forward at 2^27 and 2^24, 2 to 8 % slower back and at 2^20; no
     # limit is slower everywhere; blocks of 64 or 256 lanes: within 3 %
     ("ntt pass", 8, 90): Shape(128, 4, _NTT, registers=128),
+    ("pairs", 12, 90): _WARP,
+    ("sums", 12, 90): _WARP,
+    ("points", 12, 90): Shape(128, 4, "not varied"),
+    ("labels", 12, 90): _INDICES,
+    ("digits", 8, 90): _INDICES,
     # squares of words: side 2^6 turned 2^27 words in 2.2 ms, 2^5 in 2.6, 2^7 in 3.0
     ("bit reversal", 8, 90): Shape(1 << 12, 8, _NTT),
 }
@@ -68,6 +78,22 @@ NUMBERS: dict[Key, Number] = {
     ("ntt group", 8, 90): Number(((0, 0), (16, 3)), _NTT),
     # 1 where as many elements are worth a graph: launches take longer than kernels up to 2^20
     ("ntt graph", 8, 90): Number(((0, 1), (21, 0)), _NTT),
+    # 16 pairs of a lane: 1 to 3 % slower
+    ("pairs of a lane", 12, 90): Number(((0, 32),), _CURVE),
+    # lanes below which a lane takes fewer pairs, as the card would be idle
+    ("lanes of pairs", 12, 90): Number(((0, 1 << 14),), _CURVE),
+    # elements that are inverted one by one: it takes as long as for one
+    ("inverted alone", 12, 90): Number(((0, 1 << 14),), _CURVE),
+    # 4 points of a lane: 15 % slower, 16 the same, 32 12 % slower, in sums of 2^21 buckets
+    ("points of a lane", 12, 90): Number(((0, 8),), _CURVE),
+    # points below which rounds of pairs, each of which waits for an inversion, are given up:
+    # 2^15 and 2^17 of 2^24 are 3 % slower, 2^19 to 2^21 within 1 %
+    ("points in rounds", 12, 90): Number(((0, 1 << 18),), _CURVE),
+    # what a bucket costs, in tenths of an addition, and a round of pairs, in additions
+    ("bucket cost", 12, 90): Number(((0, 65),), _CURVE),
+    ("round cost", 12, 90): Number(((0, 1_500_000),), _CURVE),
+    # windows of multiples of one point: a table of 2^19 points stays in the cache
+    ("fixed base bits", 12, 90): Number(((0, 16),), _CURVE),
 }
 
 DEFAULT_ARCH = 90
