@@ -149,9 +149,10 @@ def spmv_copies(
 
 def _product(matrix: Csr, z: torch.Tensor, out: torch.Tensor) -> None:
     """`[8, v, k]` to `[8, m, k]`, in any strides."""
-    # a vector is the own aux of a block that has nothing else
+    # a vector is the own aux of a block that has nothing else; nobody reads its imports, but with
+    # another type the kernel would be compiled again
     where = (0, *z.stride(), 0, 0, 0, 0, 0)
-    _launch(matrix, (z, z, z), where, out, 0)
+    _launch(matrix, (z, z, matrix.rows), where, out, 0)
 
 
 def _launch(

@@ -1,0 +1,199 @@
+"""What is compiled ahead of use is what operations launch, by the hashes of Triton's own cache."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+import triton
+
+from torchzk import triton_kernels
+from torchzk.params.domains import Domain
+from torchzk.triton_kernels import catalogue, warm
+from triton_kernels import discovery
+from triton_kernels.operations import OPERATIONS
+from triton_kernels.rehearsal import ARCH, pretended, rehearsing
+from triton_kernels.samples import tuned
+
+LAUNCHES = catalogue.launches("ptx", ARCH)
+CPU, META = torch.device("cpu"), torch.device("meta")
+
+
+def asked_ahead() -> dict[str, str]:
+    """What `warm` asks for."""
+    with rehearsing() as asked:
+        for each in LAUNCHES:
+            warm._start(each)
+    return asked
+
+
+def transform(log_n: int, device: torch.device = META) -> None:
+    """Everything there is over one domain."""
+    domain = Domain(log_n)
+    x = torch.empty(8, domain.size, dtype=torch.int32, device=device)
+    for operation in ("ntt", "intt", "ntt_dif", "intt_dit"):
+        getattr(triton_kernels, operation)(x, domain)
+    triton_kernels.coset_scale(x, 7)
+    triton_kernels.quotient(x, x, x, domain)
+
+
+def asked_by_operations() -> dict[str, str]:
+    """What the operations ask for, whatever they are given."""
+    with rehearsing() as asked:
+        for name, operation in OPERATIONS.items():
+            # `rate` is no operation; few elements have passes of their own
+            if name not in ("chain", "transforms", "quotient"):
+                operation.run(triton_kernels, CPU, operation.size)
+        with tuned({"points in rounds": 10, "lanes of pairs": 32, "inverted alone": 32}):
+            for name in ("batch addition g1", "batch addition g2"):
+                OPERATIONS[name].run(triton_kernels, CPU, OPERATIONS[name].size)
+        with tuned({"points in rounds": 10}):
+            for name in ("batch addition g1", "batch addition g2"):
+                OPERATIONS[name].run(triton_kernels, CPU, OPERATIONS[name].size)
+        for log_n in (12, 13, 14):
+            transform(log_n)
+    return asked
+
+
+def aligned(asked: dict[str, str]) -> dict[str, str]:
+    """Without what is asked for tensors that start at no multiple of 16 bytes."""
+    whole = "tt.divisibility"
+    return {key: name for key, name in asked.items() if name.count(whole) == name.count("'*")}
+
+
+def test_operations_ask_for_what_was_compiled_ahead() -> None:
+    ahead, needed = asked_ahead(), aligned(asked_by_operations())
+    assert len(ahead) == len(LAUNCHES)
+    assert [needed[key] for key in needed.keys() - ahead.keys()] == []
+    assert [ahead[key] for key in ahead.keys() - needed.keys()] == [], "of no use"
+
+
+def test_no_size_compiles_anew() -> None:
+    """From domains of 2^12 elements on, and whatever the number of points is."""
+    ahead = asked_ahead()
+    with rehearsing() as asked:
+        for log_n in range(12, 28):
+            transform(log_n)
+        for name in ("sums g1", "fixed base g2", "batch addition g1", "products", "sha256"):
+            for n in (37, 1000, 3001):
+                OPERATIONS[name].run(triton_kernels, CPU, n)
+    assert [asked[key] for key in asked.keys() - ahead.keys()] == []
+
+
+def test_a_hash_tells_constants_types_and_options_apart() -> None:
+    """So that the comparisons above can fail."""
+    field = [x for x in LAUNCHES if x.kernel.__name__ == "binary_kernel"][:2]
+    options = [x for x in LAUNCHES if x.kernel.__name__ == "spmv_kernel"][:1]
+    other = [
+        catalogue.Launch(x.kernel, x.constants, warps, registers, pointers)
+        for x in options
+        for warps, registers, pointers in (
+            (x.num_warps, x.registers, {}),
+            (2, x.registers, x.pointers),
+            (x.num_warps, 64, x.pointers),
+        )
+    ]
+    with rehearsing() as asked:
+        for each in (*field, *options, *other):
+            warm._start(each)
+    assert len(asked) == 6
+
+
+def test_every_kernel_is_compiled_ahead() -> None:
+    ahead = {id(x.kernel) for x in LAUNCHES}
+    missing = {name for name, kernel in discovery.kernels().items() if id(kernel) not in ahead}
+    assert missing == {"rate.chain_kernel"}
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[catalogue.Launch]]:
+    """An empty cache, and three kernels, for the compiler of a GPU that is not there."""
+    names = ("make_keys", "pair_keys", "negate")
+    chosen = [x for x in LAUNCHES if x.kernel.__name__ in names][:3]
+    monkeypatch.setattr(warm, "launches", lambda variant, arch: chosen)
+    with triton.knobs.cache.scope(), pretended():
+        triton.knobs.cache.dir = str(tmp_path)
+        yield chosen
+
+
+def test_what_is_compiled_is_found_again(few: list[catalogue.Launch], tmp_path: Path) -> None:
+    told: list[float] = []
+    first = warm.warm(CPU, told.append, threads=2)
+    assert (first.kernels, first.compiled, first.failed) == (3, 3, ())
+    assert told == [1 / 3, 2 / 3, 1]
+    assert len(list(tmp_path.rglob("*.cubin"))) == 3
+    # by this process
+    assert warm.warm(CPU).compiled == 0
+    for each in few:
+        each.kernel.device_caches.clear()
+    # on disk
+    told.clear()
+    again = warm.warm(CPU, told.append)
+    assert (again.compiled, len(told)) == (0, 3)
+
+
+def test_a_launch_finds_what_was_compiled_ahead(few: list[catalogue.Launch]) -> None:
+    warm.warm(CPU)
+    with patch.object(triton.JITFunction, "_do_compile") as compile_:
+        for each in few:
+            kernel = each.kernel.warmup(
+                *each.arguments(), **each.constants, num_warps=each.num_warps, grid=(1,)
+            )
+            assert isinstance(kernel, triton.compiler.CompiledKernel)
+    assert not compile_.called
+
+
+def test_what_fails_is_named_and_left_to_whoever_launches_it(few: list[catalogue.Launch]) -> None:
+    good = next(x for x in LAUNCHES if x.kernel.__name__ == "unary_kernel")
+    few.append(dataclasses.replace(good, constants={**good.constants, "OP": "cube"}))
+    got = warm.warm(CPU)
+    assert (got.kernels, got.compiled) == (4, 3)
+    (reason,) = got.failed
+    assert reason.startswith("unary_kernel: ")
+    x = torch.zeros(24, 1, dtype=torch.int32)
+    with pytest.raises(triton.CompilationError):
+        good.kernel[(1,)](x, x, 1, 1, **few[-1].constants, num_warps=good.num_warps)
+
+
+def test_an_interruption_ends_it(few: list[catalogue.Launch], tmp_path: Path) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        warm.warm(CPU, interrupt, threads=1)
+    assert len(list(tmp_path.rglob("*.cubin"))) < 3
+    # and leaves nothing behind that keeps it from being done
+    for each in few:
+        each.kernel.device_caches.clear()
+    assert warm.warm(CPU).failed == ()
+    assert len(list(tmp_path.rglob("*.cubin"))) == 3
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="launches every kernel, on a GPU")
+def test_nothing_is_compiled_at_first_use() -> None:
+    """Of all that operations launch, but for `rate` and what has a form for few elements."""
+    device = torch.device("cuda", 0)
+    warm.warm(device)
+    late: list[str] = []
+    compile_ = triton.JITFunction._do_compile
+
+    def noted(kernel: Any, key: str, signature: Any, *args: Any) -> Any:
+        attributes = str(args[-2])
+        pointers = sum(t.startswith("*") for t in signature.values())
+        # a slice that starts anywhere is another kernel's
+        if attributes.count("tt.divisibility") == pointers:
+            late.append(f"{kernel.__name__} {key}")
+        return compile_(kernel, key, signature, *args)
+
+    with patch.object(triton.JITFunction, "_do_compile", noted):
+        for name, operation in OPERATIONS.items():
+            if name not in ("chain", "transforms", "quotient"):
+                operation.run(triton_kernels, device, operation.size)
+        for log_n in (12, 13, 14):
+            transform(log_n, device)
+    assert late == []
