@@ -7,8 +7,9 @@ error, and who leaves the choice to `auto` is told what it took and why.
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 import torch
 
@@ -19,6 +20,9 @@ from torchzk.params.curves import Curve, Point
 from torchzk.params.domains import Domain
 from torchzk.params.fields import PrimeField
 from torchzk.params.poseidon import Poseidon
+
+if TYPE_CHECKING:
+    from torchzk.triton_kernels.warm import Warmed
 
 BackendName = Literal["torch", "triton"]
 
@@ -163,6 +167,26 @@ def variant_on(name: BackendName, device: torch.device) -> KernelVariant | None:
 
     choice = variants.choose(device)
     return KernelVariant(choice.variant, choice.triton, str(choice))
+
+
+def compile_ahead(
+    name: BackendName, device: torch.device, advance: Callable[[float], None] = lambda _: None
+) -> Warmed | None:
+    """Compile what Triton's cache lacks of a backend's kernels; None where nothing is compiled.
+
+    Takes as long as all first calls together, over the number of cores, and below a second from
+    then on. Everything works without it, and waits at first use.
+
+    Args:
+        name: The backend.
+        device: Where it runs.
+        advance: Gets the fraction done, from 0 to 1.
+    """
+    if name == "torch" or device.type != "cuda":
+        return None
+    from torchzk.triton_kernels import warm
+
+    return warm.warm(device, advance)
 
 
 def _triton_fault(device: torch.device) -> str | None:

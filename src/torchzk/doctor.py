@@ -172,10 +172,13 @@ def _self_test(screen: cli.Screen, configs: Iterable[Config]) -> list[cli.Report
 
 
 def _test(screen: cli.Screen, name: BackendName, device: torch.device) -> cli.Report:
-    """Known answers of a backend on a device, shown and timed, compiling included."""
-    from torchzk.backends import load_backend, variant_on
+    """Its kernels compiled, then known answers of a backend on a device; shown and timed."""
+    from torchzk.backends import compile_ahead, load_backend, variant_on
     from torchzk.scheduler.known_answers import known_answers
 
+    warmed = compile_ahead(name, device)
+    for fault in warmed.failed if warmed else ():
+        screen.warn(f"a kernel does not compile: {fault}")
     start = time.perf_counter()
     variant = variant_on(name, device)
     checked = time.perf_counter() - start
@@ -186,6 +189,9 @@ def _test(screen: cli.Screen, name: BackendName, device: torch.device) -> cli.Re
     ]
     if variant:
         rows.insert(0, ("choice of the variant", variant.name, f"{checked * 1000:.1f} ms"))
+    if warmed:
+        done = f"{warmed.compiled} of {warmed.kernels}"
+        rows.insert(0, ("kernels compiled", done, f"{warmed.seconds:.2f} s"))
     title = f"known answers: {name} on {device}{f', {variant.summary}' if variant else ''}"
     _print(screen, title, ("operation", "", ""), [*rows, ("all", "", f"{seconds:.2f} s")])
     return {
@@ -193,6 +199,7 @@ def _test(screen: cli.Screen, name: BackendName, device: torch.device) -> cli.Re
         "device": str(device),
         "variant": variant.name if variant else None,
         "triton": variant.triton if variant else None,
+        "compiled": dataclasses.asdict(warmed) if warmed else None,
         "seconds": seconds,
         "answers": [dataclasses.asdict(a) for a in answers],
     }

@@ -26,6 +26,7 @@ def recorded_session(config: Config, screen: Screen, verb: str) -> Iterator[tupl
         with watched.span("load torch"):
             # late: what is wrong with a config is said without waiting for it
             from torchzk import api
+            from torchzk.backends import compile_ahead
         session = api.open_session(config, watched)
         run.title = f"{verb} {session.circuit.name}"
         chosen = " (auto)" if config.device == "auto" else ""
@@ -33,6 +34,10 @@ def recorded_session(config: Config, screen: Screen, verb: str) -> Iterator[tupl
         if session.choice.advice:
             screen.warn(session.choice.advice)
         if session.choice.name != "torch":
+            with watched.span("compile kernels"):
+                warmed = compile_ahead(session.choice.name, session.device, watched.advance)
+            for fault in warmed.failed if warmed else ():
+                screen.warn(f"a kernel does not compile: {fault}")
             with watched.span("check kernels"):
                 variant = session.variant()
             run.facts["backend"] += f", {variant.summary}" if variant else ""
