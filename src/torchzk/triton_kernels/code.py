@@ -42,7 +42,7 @@ class FieldCode:
 
     @cached_property
     def _name(self) -> str:
-        texts = "".join((self.add, self.sub, self.neg, self.mul, self.sqr))
+        texts = "".join((self.add, self.sub, self.neg, self.mul, self.sqr, self.unary, self.binary))
         digest = hashlib.sha256(f"{self.field.modulus:x} {texts}".encode()).hexdigest()[:12]
         name = self.field.name.replace(".", "_")
         return f"{name}_{self.degree}_{self.variant}_{digest}"

@@ -31,6 +31,7 @@ class NttCode:
         texts = [self.mul, self.minus, self.near, self.canonical, self.low_product]
         texts += [self.forth, self.back, self.forth_trivial, self.back_trivial]
         texts += [self.entry, self.load4, self.load8, self.store4, self.store8]
+        texts += [self.entry_constraints, self.pair_constraints, self.butterfly_constraints]
         return f"ntt_{self.F}_{hashlib.sha256(''.join(texts).encode()).hexdigest()[:12]}"
 
     @property
