@@ -38,6 +38,7 @@ def test_the_list_of_keys_is_frozen() -> None:
         "keys",
         "input",
         "key_cache",
+        "block_cache",
         "device",
         "backend",
         "runs",
@@ -53,7 +54,8 @@ def test_a_full_config(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         "circuit:\n  kind: winning\n  sector_size: 32 GiB\nkeys: sub/some.params\n"
-        "input: job.json\nkey_cache: /var/keys\ndevice: cuda:1\nbackend: triton\n"
+        "input: job.json\nkey_cache: /var/keys\nblock_cache: blocks\n"
+        "device: cuda:1\nbackend: triton\n"
         "runs: ../runs\n",
     )
     config = load_config(path)
@@ -62,6 +64,7 @@ def test_a_full_config(tmp_path: Path) -> None:
     assert config.keys == tmp_path / "sub/some.params"
     assert config.input == tmp_path / "job.json"
     assert config.key_cache == Path("/var/keys")
+    assert config.block_cache == tmp_path / "blocks"
     assert (config.device, config.backend) == ("cuda:1", "triton")
     assert config.runs == tmp_path / "../runs"
 
@@ -72,6 +75,7 @@ def test_defaults(tmp_path: Path) -> None:
     assert config.input is None
     assert config.runs == Path("runs")
     assert config.key_cache == Path.home() / ".cache/torchzk/keys"
+    assert config.block_cache == Path.home() / ".cache/torchzk/blocks"
 
 
 @pytest.mark.parametrize(
@@ -79,10 +83,13 @@ def test_defaults(tmp_path: Path) -> None:
     [
         (("keys", "kyes"), r"some\.yaml:2: kyes: unknown key; did you mean keys\?"),
         (("kind", "knd"), r"some\.yaml:1: circuit\.knd: unknown key; did you mean circuit\.kind\?"),
-        (("keys: dev", "zebra: 1"), r"2: zebra: unknown key; known: backend, circuit, "),
+        (("keys: dev", "zebra: 1"), r"2: zebra: unknown key; known: backend, block_cache, "),
         (("kind: window, ", ""), r"1: circuit\.kind: missing"),
         (("keys: dev", ""), r"keys: missing"),
-        (("window", "wibble"), r"circuit\.kind: must be winning or window, got 'wibble'"),
+        (
+            ("window", "wibble"),
+            r"circuit\.kind: must be porep or winning or window or update, got 'wibble'",
+        ),
         (("2KiB", "2.5KiB"), r"circuit\.sector_size: '2\.5KiB' is no size"),
         (("2KiB", "2kb"), r"circuit\.sector_size: '2kb' is no size"),
         (("2KiB", "-2048"), r"is no size"),
@@ -157,7 +164,8 @@ def test_a_folder_is_no_config(tmp_path: Path) -> None:
 
 def test_every_shipped_config_loads_and_its_input_is_there() -> None:
     paths = shipped_configs()
-    assert {"window2k.yaml", "winning2k.yaml"} <= {path.name for path in paths}
+    small = {f"{kind}2k.yaml" for kind in ("porep", "winning", "window", "update")}
+    assert small | {"porep8m.yaml", "porep512m.yaml"} == {path.name for path in paths}
     for path in paths:
         config = load_config(path)
         assert config.input is not None and config.input.is_file()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
+import lzma
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,7 +16,7 @@ import pytest
 import torch
 
 from torchzk import api
-from torchzk.circuits.registry import KINDS
+from torchzk.errors import InputError, ProofError
 
 # SHA-256 and length of the files that bellperson makes from the dev keys' toxic waste
 KEYS = {
@@ -28,13 +30,32 @@ KEYS = {
         47_299_128,
         "3c2e9e2e4b604323c97ce6025a6b39e167a26b2df263f8e44812ae3afc24b1e7",
     ),
+    "update": (
+        "2c3a159ea02165d3e982299a12e9510ed4701fa918017163c5f11799de5d4a0f",
+        655_789_464,
+        "feb52c15bd812298be63fe3a61eb16aaa1919f03d8d32f63614877bca541bf95",
+    ),
+    "porep": (
+        "19dfeede6ed5979dbcff74483cb11adfed6448774924967cc00b51883098d845",
+        1_114_707_768,
+        "296b1fd501ccbdbcd9fbc1b6bfccf4bacfd56f277c0026b357e14ada8d0ec729",
+    ),
 }
 JOBS = {
     "sector2k_a_window1": ("window", ["sector2k_a_window 0"]),
     "sector2k_a_winning": ("winning", ["sector2k_a_winning 0"]),
     "sector2k_b_window3": ("window", ["sector2k_b_window3 0", "sector2k_b_window3 1"]),
     "sector2k_b_winning": ("winning", ["sector2k_b_winning 0"]),
+    "sector2k_a_update": ("update", ["sector2k_a_update 0"]),
+    "sector2k_b_update": ("update", ["sector2k_b_update 0"]),
+    "sector2k_a_porep": ("porep", ["sector2k_a_porep 0"]),
+    "sector2k_b_porep": ("porep", ["sector2k_b_porep 0"]),
 }
+# millions of constraints: seconds on a GPU
+HEAVY = () if torch.cuda.is_available() else (pytest.mark.full("a quarter of an hour on a CPU"),)
+MARKS = {"winning": (), "window": (), "update": HEAVY, "porep": HEAVY}
+KINDS = [pytest.param(kind, marks=marks) for kind, marks in MARKS.items()]
+PROVEN = [pytest.param(name, "", marks=MARKS[kind]) for name, (kind, _) in JOBS.items()]
 
 Opened = tuple[api.Session, api.Keys]
 
@@ -49,11 +70,36 @@ def opened(
 
         @cache
         def of(kind: str) -> Opened:
-            config = api.load_config(f"{kind}2k.yaml")
-            session = api.open_session(replace(config, key_cache=folder, device=str(device)))
+            session = session_of(kind, folder, device)
             return session, stack.enter_context(api.get_keys(session))
 
         yield of
+
+
+def session_of(kind: str, folder: Path, device: torch.device) -> api.Session:
+    config = api.load_config(f"{kind}2k.yaml")
+    config = replace(config, key_cache=folder, block_cache=folder / "blocks")
+    return api.open_session(replace(config, device=str(device)))
+
+
+def job_file(golden: Path, folder: Path, name: str, form: str = "") -> Path:
+    """The file of a job, unpacked to `folder` if it must be."""
+    path = golden / "jobs" / f"{name}{form}.json"
+    if path.exists():
+        return path
+    unpacked = folder / path.name
+    if name.endswith("_porep"):
+        packed = golden / "c1" / f"{name.removesuffix('_porep')}_c1.json.xz"
+        unpacked.write_bytes(lzma.decompress(packed.read_bytes()))
+    else:
+        unpacked.write_bytes(gzip.decompress(path.with_suffix(".json.gz").read_bytes()))
+    return unpacked
+
+
+def known_proof(golden: Path, names: list[str]) -> bytes:
+    """The reference's proof of all partitions of a job."""
+    known = json.loads((golden / "groth16/proofs_2kib.json").read_text())["proofs"]
+    return bytes.fromhex("".join(p["proof"] for n in names for p in known if p["name"] == n))
 
 
 def sha256(path: Path) -> str:
@@ -70,24 +116,40 @@ def test_dev_keys_are_the_reference_files(opened: Callable[[str], Opened], kind:
     assert keys.sha256 == vk == sha256(keys.path.with_suffix(".vk"))
 
 
-@pytest.mark.parametrize(
-    ("name", "form"), [*((name, "") for name in JOBS), ("sector2k_a_window1", ".bincode")]
-)
+@pytest.mark.parametrize(("name", "form"), [*PROVEN, ("sector2k_a_window1", ".bincode")])
 def test_fixed_randomisers_give_the_reference_bytes(
-    opened: Callable[[str], Opened], golden: Path, name: str, form: str
+    opened: Callable[[str], Opened], golden: Path, name: str, form: str, tmp_path: Path
 ) -> None:
     kind, proofs = JOBS[name]
-    known = json.loads((golden / "groth16/proofs_2kib.json").read_text())["proofs"]
-    expected = "".join(p["proof"] for n in proofs for p in known if p["name"] == n)
     session, keys = opened(kind)
-    job = api.load_job(session, golden / f"jobs/{name}{form}.json")
+    job = api.load_job(session, job_file(golden, tmp_path, name, form))
     api.check(session, job)
     fixed = api.load_randomisers(golden / f"jobs/{name}.rs.json", job)
     result = api.prove(session, job, keys, fixed)
-    assert result.proof.hex() == expected
+    assert result.proof == known_proof(golden, proofs)
     assert not result.zero_knowledge
     assert result.insecure_key
     api.verify(session, job, result.proof, api.get_verifying_key(session))
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_proofs_of_the_reference_hold_for_our_jobs(
+    golden: Path, tmp_path: Path, device: torch.device, kind: str
+) -> None:
+    session = session_of(kind, tmp_path, device)
+    config = replace(session.config, keys=golden / "groth16" / f"{kind}_2048.vk")
+    session = api.open_session(config)
+    key = api.get_verifying_key(session)
+    assert api.key_sha256(key) == KEYS[kind][2]
+    ours = [name for name, (of, _) in JOBS.items() if of == kind]
+    assert len(ours) == 2
+    for name in ours:
+        proof = known_proof(golden, JOBS[name][1])
+        api.verify(session, api.load_job(session, job_file(golden, tmp_path, name)), proof, key)
+    # of the other sector, and of the right length
+    job = api.load_job(session, job_file(golden, tmp_path, ours[0]))
+    with pytest.raises(ProofError, match=f"does not hold for this job under this key .{kind}-2KiB"):
+        api.verify(session, job, known_proof(golden, JOBS[ours[1]][1])[:192], key)
 
 
 def test_without_randomisers_no_proof_repeats(
@@ -98,3 +160,19 @@ def test_without_randomisers_no_proof_repeats(
     one, two = (api.prove(session, job, keys) for _ in range(2))
     assert one.zero_knowledge
     assert one.proof != two.proof
+
+
+def test_a_job_of_another_circuit_goes_no_way(
+    opened: Callable[[str], Opened], golden: Path, tmp_path: Path, device: torch.device
+) -> None:
+    session, keys = opened("window")
+    other = session_of("winning", tmp_path, device)
+    job = api.load_job(other, golden / "jobs/sector2k_a_winning.json")
+    ways: list[Callable[[], object]] = [
+        lambda: api.check(session, job),
+        lambda: api.prove(session, job, keys),
+        lambda: api.verify(session, job, bytes(192), keys.verifying),
+    ]
+    for way in ways:
+        with pytest.raises(InputError, match="for winning of 2048 .* circuit is window-2KiB"):
+            way()

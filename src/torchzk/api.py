@@ -13,11 +13,11 @@ Every function raises the errors of `torchzk.errors`. The commands are thin over
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from torchzk.circuits.jobs import PostJob
-from torchzk.circuits.jobs import load_job as _load_job
+from torchzk.circuits.circuit import Job
 from torchzk.circuits.randomness_file import load_randomisers as _load_randomisers
 from torchzk.config import Config, load_config
 from torchzk.groth16.keys import VerifyingKey
@@ -33,8 +33,8 @@ from torchzk.timeline import Timeline
 
 __all__ = [
     "Config",
+    "Job",
     "Keys",
-    "PostJob",
     "ProofResult",
     "Randomisers",
     "Session",
@@ -47,6 +47,7 @@ __all__ = [
     "load_config",
     "load_job",
     "load_randomisers",
+    "notes",
     "open_session",
     "prove",
     "verify",
@@ -54,40 +55,63 @@ __all__ = [
 ]
 
 
-def open_session(config: Config, timeline: Timeline | None = None) -> Session:
+def open_session(
+    config: Config,
+    timeline: Timeline | None = None,
+    warn: Callable[[str], None] = warnings.warn,
+) -> Session:
     """Find the circuit, the device and the backend that a config names.
 
     Args:
         config: From `load_config`.
         timeline: Gets a span a stage; nobody watches by default.
+        warn: Told of a damaged cache, which is mended.
     """
-    return _open_session(config, timeline or Timeline())
+    return _open_session(config, timeline or Timeline(), warn)
 
 
-def load_job(session: Session, path: Path | str) -> PostJob:
-    """Read a job file for the session's circuit; `check` verifies its vanilla proofs."""
-    with session.timeline.span("read input"):
-        return _load_job(Path(path), session.circuit)
+def load_job(
+    session: Session,
+    path: Path | str,
+    *,
+    miner_id: int | None = None,
+    sector_number: int | None = None,
+) -> Job:
+    """Read a job file or a C1 output for the session's circuit; `check` verifies it.
+
+    Args:
+        session: From `open_session`.
+        path: The file.
+        miner_id: Whose sectors they must be. Most C1 outputs do not say; their replica_id is
+            checked where both numbers are known.
+        sector_number: Which sector it must be.
+    """
+    return pipeline.read_job(session, Path(path), miner_id, sector_number)
 
 
-def load_randomisers(path: Path | str, job: PostJob) -> list[Randomisers]:
+def notes(session: Session, job: Job) -> list[str]:
+    """What whoever proves the job should know, such as that its proofs are not aggregated."""
+    return session.circuit.notes(job)
+
+
+def load_randomisers(path: Path | str, job: Job) -> list[Randomisers]:
     """Read r and s of each of a job's partitions, to make the same proof again."""
     return _load_randomisers(Path(path), job.n_partitions)
 
 
-def check(session: Session, job: PostJob) -> None:
+def check(session: Session, job: Job) -> None:
     """Verify the vanilla proofs of a job; raises `InputError` naming the first that fails."""
     pipeline.check_job(session, job)
 
 
 def prove(
-    session: Session, job: PostJob, keys: Keys, randomisers: Sequence[Randomisers] | None = None
+    session: Session, job: Job, keys: Keys, randomisers: Sequence[Randomisers] | None = None
 ) -> ProofResult:
     """Prove a checked job; the result is verified. With `randomisers` the bytes repeat."""
     return pipeline.prove_job(session, job, keys, randomisers)
 
 
-def verify(session: Session, job: PostJob, proof: bytes, key: VerifyingKey) -> None:
+def verify(session: Session, job: Job, proof: bytes, key: VerifyingKey) -> None:
     """Raise `ProofError` unless `proof`, 192 bytes a partition, proves the job under `key`."""
     pipeline.verify_job(session, job, proof, key)
 

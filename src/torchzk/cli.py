@@ -96,6 +96,14 @@ def add_config_flags(parser: Parser, *, job: bool) -> None:
         parser.add_argument("--input", type=Path, metavar="JOB", help="the job file")
 
 
+def u64(text: str) -> int:
+    """The value of a flag that is an unsigned number of 64 bits."""
+    # longer digits would be refused by the interpreter in its own words
+    if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < 1 << 64):
+        raise argparse.ArgumentTypeError(f"must be an integer in 0..{(1 << 64) - 1}, is {text:.80}")
+    return int(text)
+
+
 def add_backend_flag(parser: Parser) -> None:
     """Add `--backend`."""
     names = get_args(get_type_hints(Config)["backend"])

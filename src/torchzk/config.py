@@ -23,11 +23,11 @@ _PACKAGE = Path(__file__).resolve().parent
 class CircuitConfig:
     """Which statement is proven."""
 
-    kind: Literal["winning", "window"]
+    kind: Literal["porep", "winning", "window", "update"]
     """The proof's kind."""
 
     sector_size: ByteSize
-    """Bytes of a sector, one of the ten sizes of the network and its test nets."""
+    """Bytes of a sector, one of the sizes of the network and its test nets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,9 @@ class Config:
 
     key_cache: Path = field(default_factory=lambda: Path("~/.cache/torchzk/keys").expanduser())
     """Folder in which `dev` keys are kept between runs."""
+
+    block_cache: Path = field(default_factory=lambda: Path("~/.cache/torchzk/blocks").expanduser())
+    """Folder in which the constraints of circuits are kept, once they are recorded."""
 
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:N`; `auto` takes the first CUDA device, or else the CPU, and says so."""

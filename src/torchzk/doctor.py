@@ -100,7 +100,9 @@ def _disks(configs: Iterable[Config]) -> list[tuple[str, Path, int]]:
     from torchzk.scheduler import machine
 
     folders = dict.fromkeys(
-        pair for c in configs for pair in (("runs", c.runs), ("keys", c.key_cache))
+        pair
+        for c in configs
+        for pair in (("runs", c.runs), ("keys", c.key_cache), ("blocks", c.block_cache))
     )
     return [(what, folder, machine.disk_free(folder)) for what, folder in folders]
 

@@ -16,15 +16,22 @@ from torchzk.errors import TorchzkError
 from torchzk.proof_file import FORMATS, SUFFIXES, check_writable, write_proof
 from torchzk.recorded import backend_report, recorded_session
 from torchzk.scheduler.sinks import Run, peak_rss
-from torchzk.summary import print_facts, print_stages, shortened, size, stage_seconds
+from torchzk.summary import partitions, print_facts, print_stages, shortened, size, stage_seconds
 
 if TYPE_CHECKING:
-    from torchzk.api import Keys, ProofResult, Session
+    from torchzk.api import Job, Keys, ProofResult, Session
 
 
 def _parser() -> cli.Parser:
     parser = cli.Parser("torchzk.prove", "Prove one job and verify the proof.")
     cli.add_config_flags(parser, job=True)
+    parser.add_argument("--miner-id", type=cli.u64, metavar="N", help="whose sectors they must be")
+    parser.add_argument(
+        "--sector-number",
+        type=cli.u64,
+        metavar="N",
+        help="which sector it must be; with the miner's id replica_id of a PoRep is checked",
+    )
     parser.add_argument("--out", type=Path, metavar="PROOF", help="where the proof is written")
     parser.add_argument("--format", choices=FORMATS, default="raw", help="of that file")
     parser.add_argument("--keys", metavar="KEYS", help="dev, or a .params file")
@@ -48,12 +55,14 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     with recorded_session(config, screen, "prove") as (run, session):
         from torchzk import api
 
-        job = api.load_job(session, job_path)
+        job = api.load_job(
+            session, job_path, miner_id=args.miner_id, sector_number=args.sector_number
+        )
         fixed = api.load_randomisers(args.randomness, job) if args.randomness else None
         api.check(session, job)
         if args.check:
             run.facts["outcome"] = "input checked"
-            report = _checked(run, session, job.n_partitions)
+            report = _checked(run, session, job)
         else:
             with api.get_keys(session) as keys:
                 result = api.prove(session, job, keys, fixed)
@@ -61,6 +70,7 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
             run.facts["outcome"] = "verified"
             where = _keep(args, screen, run, result.proof)
             report = _proven(run, session, keys, result, where)
+        report["notes"] = api.notes(session, job)
     _show(screen, run, report)
     if not args.check and args.out is None:
         screen.answer(report["proof"])
@@ -98,11 +108,11 @@ def _keep(args: argparse.Namespace, screen: cli.Screen, run: Run, proof: bytes) 
     return path
 
 
-def _checked(run: Run, session: Session, partitions: int) -> cli.Report:
+def _checked(run: Run, session: Session, job: Job) -> cli.Report:
     return {
         "checked": True,
         "circuit": session.circuit.name,
-        "partitions": partitions,
+        "partitions": job.n_partitions,
         "device": str(session.device),
         **backend_report(session),
         "seconds": run.record().seconds,
@@ -141,10 +151,9 @@ def _show(screen: cli.Screen, run: Run, report: cli.Report) -> None:
         ("backend", run.facts["backend"], ""),
     ]
     if report.get("checked"):
-        rows.append(("input", f"holds, {report['partitions']} partitions", "bold green"))
+        rows.append(("input", f"holds, {partitions(report['partitions'])}", "bold green"))
     else:
-        n = report["partitions"]
-        count = f"{len(report['proof']) // 2} bytes, {n} partition{'s' if n > 1 else ''}"
+        count = f"{len(report['proof']) // 2} bytes, {partitions(report['partitions'])}"
         insecure = report["insecure_key"]
         secret = report["zero_knowledge"]
         rows += [
@@ -157,6 +166,7 @@ def _show(screen: cli.Screen, run: Run, report: cli.Report) -> None:
             ("zero-knowledge", "yes" if secret else "NO", "" if secret else "bold red"),
             ("peak memory", size(report["peak_rss_bytes"]), ""),
         ]
+    rows += [("note", note, "bold yellow") for note in report["notes"]]
     rows.append(("timeline", f"{folder}" if folder else "not kept", ""))
     if folder:
         rows.append(("", f"tensorboard --logdir {run.runs}", "dim"))

@@ -27,7 +27,7 @@ def recorded_session(config: Config, screen: Screen, verb: str) -> Iterator[tupl
             # late: what is wrong with a config is said without waiting for it
             from torchzk import api
             from torchzk.backends import compile_ahead
-        session = api.open_session(config, watched)
+        session = api.open_session(config, watched, screen.warn)
         run.title = f"{verb} {session.circuit.name}"
         chosen = " (auto)" if config.device == "auto" else ""
         run.facts |= {"device": f"{session.device}{chosen}", "backend": str(session.choice)}

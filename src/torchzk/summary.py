@@ -67,3 +67,8 @@ def size(n_bytes: int) -> str:
         if n_bytes >= 1 << shift:
             return f"{n_bytes / (1 << shift):,.1f} {unit}"
     return f"{n_bytes} B"
+
+
+def partitions(n: int) -> str:
+    """A count of partitions in words."""
+    return f"{n} partition{'s' if n > 1 else ''}"

@@ -44,8 +44,10 @@ def _parser() -> cli.Parser:
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the job file")
     parser.add_argument("--kind", choices=_KINDS, default="porep", help="of the job")
-    parser.add_argument("--sector-id", type=_u64, default=7, metavar="N", help="7 by default")
-    parser.add_argument("--miner-id", type=_u64, default=1000, metavar="N", help="1000 by default")
+    parser.add_argument("--sector-id", type=cli.u64, default=7, metavar="N", help="7 by default")
+    parser.add_argument(
+        "--miner-id", type=cli.u64, default=1000, metavar="N", help="1000 by default"
+    )
     parser.add_argument(
         "--registered-proof", metavar="NAME", help="by default StackedDrg{SIZE}V1_1"
     )
@@ -64,13 +66,6 @@ def _size(text: str) -> int:
         return parse_size(text)
     except ValueError as e:
         raise argparse.ArgumentTypeError(str(e)) from e
-
-
-def _u64(text: str) -> int:
-    # longer digits would be refused by the interpreter in its own words
-    if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < 1 << 64):
-        raise argparse.ArgumentTypeError(f"must be an integer in 0..{(1 << 64) - 1}, is {text:.80}")
-    return int(text)
 
 
 def _registered(sector_size: int, name: str | None) -> RegisteredSeal:

@@ -12,7 +12,7 @@ from pathlib import Path
 from torchzk import cli
 from torchzk.proof_file import FORMATS, read_proof
 from torchzk.scheduler.progress import Progress
-from torchzk.summary import print_facts
+from torchzk.summary import partitions, print_facts
 
 
 def _parser() -> cli.Parser:
@@ -38,7 +38,7 @@ def _verify(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         with watched.span("load torch"):
             # late: what is wrong with a config is said without waiting for it
             from torchzk import api
-        session = api.open_session(config, watched)
+        session = api.open_session(config, watched, screen.warn)
         job = api.load_job(session, job_path)
         key = api.get_verifying_key(session)
         api.verify(session, job, proof, key)
@@ -60,7 +60,7 @@ def _verify(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         screen.console,
         [
             ("circuit", session.circuit.name, ""),
-            ("proof", f"holds, {job.n_partitions} partitions", "bold green"),
+            ("proof", f"holds, {partitions(job.n_partitions)}", "bold green"),
             ("key sha256", report["key_sha256"], ""),
             ("key is", "INSECURE" if insecure else "not a dev key", "bold red" if insecure else ""),
         ],

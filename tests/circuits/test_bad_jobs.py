@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from torchzk.circuits.jobs import load_job
+from torchzk.circuits.post_job import load_post_job
+from torchzk.circuits.post_shapes import post_shape
 from torchzk.circuits.randomness_file import load_randomisers
-from torchzk.circuits.registry import get_circuit
 from torchzk.errors import InputError
 from torchzk.params.fields import FR
 
-WINDOW, WINNING = get_circuit("window", 2048), get_circuit("winning", 2048)
+WINDOW, WINNING = post_shape("window", 2048), post_shape("winning", 2048)
 SECONDS = 2.0
 Change = Callable[[dict[str, Any]], object]
 
@@ -109,25 +109,25 @@ def test_rules(text: bytes, change: Change, message: str) -> None:
     job = json.loads(text)
     change(job)
     with pytest.raises(InputError, match=message):
-        load_job(job, WINDOW)
+        load_post_job(job, WINDOW)
     with pytest.raises(InputError, match=message):
-        load_job(json.dumps(job).encode(), WINDOW)
+        load_post_job(json.dumps(job).encode(), WINDOW)
 
 
 def test_largest_randomness(text: bytes) -> None:
     job = json.loads(text) | {"randomness": little(FR.modulus - 1)}
-    assert load_job(job, WINDOW).randomness.hex() == little(FR.modulus - 1)
+    assert load_post_job(job, WINDOW).randomness.hex() == little(FR.modulus - 1)
 
 
 def test_winning_is_one_sector(golden: Path) -> None:
     job = json.loads((golden / "jobs" / "sector2k_a_winning.bincode.json").read_text())
     with pytest.raises(InputError, match="'partition_index' is unknown"):
-        load_job(job | {"partition_index": 0}, WINNING)
+        load_post_job(job | {"partition_index": 0}, WINNING)
     with pytest.raises(InputError, match="vanilla_proofs: must have 1 elements, has 2"):
-        load_job(job | {"vanilla_proofs": job["vanilla_proofs"] * 2}, WINNING)
+        load_post_job(job | {"vanilla_proofs": job["vanilla_proofs"] * 2}, WINNING)
     window = json.loads((golden / "jobs" / "sector2k_a_window1.bincode.json").read_text())
     with pytest.raises(InputError, match="inclusion_proofs: must have 66 elements, says 10"):
-        load_job(job | {"vanilla_proofs": window["vanilla_proofs"]}, WINNING)
+        load_post_job(job | {"vanilla_proofs": window["vanilla_proofs"]}, WINNING)
 
 
 def test_other_sector_size(golden: Path) -> None:
@@ -135,7 +135,7 @@ def test_other_sector_size(golden: Path) -> None:
     job = json.loads((golden / "jobs" / "sector2k_a_window1.json").read_text())
     job["sector_size"] = 32 << 30
     with pytest.raises(InputError, match="data: the key 'Single' is unknown; the keys are Sub"):
-        load_job(job, get_circuit("window", 32 << 30))
+        load_post_job(job, post_shape("window", 32 << 30))
 
 
 @pytest.mark.parametrize("form", ["json", "bincode.json"])
@@ -143,7 +143,7 @@ def test_truncated(golden: Path, form: str) -> None:
     text = (golden / "jobs" / f"sector2k_a_window1.{form}").read_bytes().rstrip()
     for n in [*range(200), *range(200, len(text), 257), len(text) - 1]:
         with pytest.raises(InputError):
-            load_job(text[:n], WINDOW)
+            load_post_job(text[:n], WINDOW)
 
 
 def test_no_json_objects(tmp_path: Path) -> None:
@@ -151,17 +151,17 @@ def test_no_json_objects(tmp_path: Path) -> None:
     for content in (b"", b"\0" * 64, b"\x89PNG\r\n", b"[]", b"null", b"7", b'"kind"', b"NaN"):
         path.write_bytes(content)
         with pytest.raises(InputError, match="job.json: "):
-            load_job(path, WINDOW)
+            load_post_job(path, WINDOW)
     with pytest.raises(InputError, match="cannot be read"):
-        load_job(tmp_path / "absent.json", WINDOW)
+        load_post_job(tmp_path / "absent.json", WINDOW)
     with pytest.raises(InputError, match="not a regular file"):
-        load_job(tmp_path, WINDOW)
+        load_post_job(tmp_path, WINDOW)
 
 
 @pytest.mark.parametrize("keys", [["SectorNum", "Phase1Out"], ["replica_id", "vanilla_proofs"]])
 def test_c1_output(keys: list[str]) -> None:
     with pytest.raises(InputError, match="C1 output of a PoRep, the circuit is window-2KiB"):
-        load_job(dict.fromkeys(keys, 0), WINDOW)
+        load_post_job(dict.fromkeys(keys, 0), WINDOW)
 
 
 PAIR = {"r": "00" * 32, "s": "01" + "00" * 31}

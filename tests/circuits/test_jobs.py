@@ -10,22 +10,23 @@ from typing import Any
 
 import pytest
 
-from torchzk.circuits.jobs import load_job
 from torchzk.circuits.miner_id import prover_id
+from torchzk.circuits.post import n_public_inputs
+from torchzk.circuits.post_job import load_post_job
+from torchzk.circuits.post_shapes import PostShape, post_shape
 from torchzk.circuits.randomness_file import load_randomisers
-from torchzk.circuits.registry import Circuit, get_circuit
 from torchzk.circuits.slots import public_inputs
 
-WINDOW = get_circuit("window", 2048)
+WINDOW = post_shape("window", 2048)
 JOBS = {
     "sector2k_a_window1": WINDOW,
-    "sector2k_a_winning": get_circuit("winning", 2048),
+    "sector2k_a_winning": post_shape("winning", 2048),
     "sector2k_b_window3": WINDOW,
-    "sector2k_b_winning": get_circuit("winning", 2048),
+    "sector2k_b_winning": post_shape("winning", 2048),
 }
 LARGE = {
-    "synth32g_winning": get_circuit("winning", 32 << 30),
-    "synth64g_winning": get_circuit("winning", 64 << 30),
+    "synth32g_winning": post_shape("winning", 32 << 30),
+    "synth64g_winning": post_shape("winning", 64 << 30),
 }
 
 
@@ -39,29 +40,29 @@ def as_integers(hexes: list[str]) -> list[int]:
     return [int.from_bytes(bytes.fromhex(x), "little") for x in hexes]
 
 
-@pytest.mark.parametrize(("name", "circuit"), JOBS.items())
-def test_both_forms_are_one(golden: Path, name: str, circuit: Circuit) -> None:
-    job = load_job(golden / "jobs" / f"{name}.json", circuit)
-    assert job == load_job(golden / "jobs" / f"{name}.bincode.json", circuit)
+@pytest.mark.parametrize(("name", "shape"), JOBS.items())
+def test_both_forms_are_one(golden: Path, name: str, shape: PostShape) -> None:
+    job = load_post_job(golden / "jobs" / f"{name}.json", shape)
+    assert job == load_post_job(golden / "jobs" / f"{name}.bincode.json", shape)
     text = (golden / "jobs" / f"{name}.json").read_bytes()
-    assert job == load_job(text, circuit)
-    assert job == load_job(json.loads(text), circuit)
+    assert job == load_post_job(text, shape)
+    assert job == load_post_job(json.loads(text), shape)
     figures = reference(golden, name)
-    assert (job.kind, job.sector_size) == (circuit.kind, 2048)
+    assert (job.kind, job.sector_size) == (shape.kind, 2048)
     assert [sector.sector_id for sector in job.sectors] == figures["sector_ids"]
     assert job.prover_id.hex() == figures["prover_id"]
     assert job.randomness.hex() == json.loads(text)["randomness"]
     assert job.n_partitions == len(figures["public_inputs_hex_le"])
 
 
-@pytest.mark.parametrize(("name", "circuit"), (JOBS | LARGE).items())
-def test_public_inputs(golden: Path, name: str, circuit: Circuit) -> None:
+@pytest.mark.parametrize(("name", "shape"), (JOBS | LARGE).items())
+def test_public_inputs(golden: Path, name: str, shape: PostShape) -> None:
     plain, packed = golden / "jobs" / f"{name}.json", golden / "jobs" / f"{name}.json.gz"
-    job = load_job(plain if plain.exists() else gzip.decompress(packed.read_bytes()), circuit)
+    job = load_post_job(plain if plain.exists() else gzip.decompress(packed.read_bytes()), shape)
     expected = reference(golden, name)["public_inputs_hex_le"]
     got = [public_inputs(job, i) for i in range(job.n_partitions)]
     assert got == [as_integers(partition) for partition in expected]
-    assert {1 + len(inputs) for inputs in got} == {circuit.n_inputs}
+    assert {1 + len(inputs) for inputs in got} == {n_public_inputs(shape)}
 
 
 @pytest.mark.parametrize("partition_index", [None, 0, 3])
@@ -73,7 +74,7 @@ def test_challenges_before_1_2_run_on(golden: Path, partition_index: int | None)
     if partition_index is not None:
         first = job["partition_index"] = partition_index
         job["vanilla_proofs"] = job["vanilla_proofs"][:1]
-    loaded = load_job(job, WINDOW)
+    loaded = load_post_job(job, WINDOW)
     places = [[0, 1], [2]] if partition_index is None else [[2 * first]]
     assert loaded.n_partitions == len(places)
     ids = iter([2, 3, 4])
@@ -112,9 +113,9 @@ def test_prover_id(miner_id: int, digits: str) -> None:
 def test_optional_keys(golden: Path) -> None:
     text = (golden / "jobs" / "sector2k_b_window3.bincode.json").read_text()
     job = json.loads(text) | {"registered_proof": 10, "sector_number": 3}
-    assert load_job(job, WINDOW) == load_job(text.encode(), WINDOW)
+    assert load_post_job(job, WINDOW) == load_post_job(text.encode(), WINDOW)
     job = json.loads(text) | {"registered_proof": 5}
-    assert load_job(job, WINDOW).registered.name == "StackedDrgWindow2KiBV1"
+    assert load_post_job(job, WINDOW).registered.name == "StackedDrgWindow2KiBV1"
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from torchzk.circuits.post import n_public_inputs, post_r1cs
 from torchzk.circuits.post_shapes import PostShape
-from torchzk.circuits.registry import KINDS, get_circuit
+from torchzk.circuits.registered import PostKind
+from torchzk.circuits.registry import get_circuit
 from torchzk.circuits.sectors import SECTOR_SHAPES, SectorShape, TreeShape
-from torchzk.errors import ConfigError
 from torchzk.groth16.keys import QueryLengths
 from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.r1cs_digest import digest, run_digests
 
-CASES = [(kind, size) for kind in KINDS for size in SECTOR_SHAPES]
+CASES = [(kind, size) for kind in get_args(PostKind) for size in SECTOR_SHAPES]
 HUGE = [("window", 32 << 30), ("window", 64 << 30)]
 
 
@@ -98,24 +98,3 @@ def test_counts_of_the_reference_tests(
 def test_query_lengths(kind: str, sector_size: int, h: int, l: int, a: int, b: int) -> None:  # noqa: E741
     lengths = expected_lengths(get_circuit(kind, sector_size).r1cs())
     assert lengths == QueryLengths(h=h, l=l, a=a, b_g1=b, b_g2=b)
-
-
-def test_partitions() -> None:
-    window = get_circuit("window", 2048)
-    assert [window.partitions(n) for n in (1, 2, 3, 4, 5)] == [1, 1, 2, 2, 3]
-    assert get_circuit("winning", 2048).partitions(1) == 1
-    assert get_circuit("window", 32 << 30).partitions(2350) == 2
-
-
-@pytest.mark.parametrize(
-    ("kind", "sector_size", "message"),
-    [
-        ("porep", 2048, "which is to come; there are winning, window"),
-        ("windows", 2048, "no circuit 'windows'; there are winning, window"),
-        ("window", 2049, r"no window circuit of 2049 byte sectors; there are 2048 \(2KiB\), "),
-        ("winning", 0, "no winning circuit of 0 byte sectors"),
-    ],
-)
-def test_an_unknown_circuit_is_refused(kind: str, sector_size: int, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        get_circuit(kind, sector_size)

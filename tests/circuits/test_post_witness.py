@@ -12,8 +12,9 @@ import torch
 
 from plain_r1cs import digest_of
 from torchzk.backends import Backend
+from torchzk.circuits.post_circuit import PostCircuit
+from torchzk.circuits.post_shapes import post_shape
 from torchzk.circuits.post_slots import PostSlots
-from torchzk.circuits.registry import Circuit, get_circuit
 from torchzk.errors import LayoutError
 from torchzk.groth16.products import products, unsatisfied_row
 from torchzk.groth16.r1cs import Assignment
@@ -35,9 +36,9 @@ def _job(golden: Path, name: str) -> dict[str, Any]:
     return job
 
 
-def _circuit(golden: Path, name: str) -> Circuit:
+def _circuit(golden: Path, name: str) -> PostCircuit:
     job = _job(golden, name)
-    return get_circuit(job["kind"], job["sector_size"])
+    return PostCircuit(post_shape(job["kind"], job["sector_size"]))
 
 
 def _slots(golden: Path, name: str, partition: int, device: torch.device) -> PostSlots:
@@ -119,6 +120,6 @@ def test_slots_of_another_shape_are_refused(
 ) -> None:
     slots = _slots(golden, "sector2k_a_window1", 0, device)
     with pytest.raises(LayoutError, match=r"must be \(66, 1, \(8, 8\)\), got \(2, 10, \(8, 8\)\)"):
-        get_circuit("winning", 2048).assignment(backend, slots)
+        PostCircuit(post_shape("winning", 2048)).assignment(backend, slots)
     with pytest.raises(LayoutError, match=r"must be \(2, 10, \(8, 8, 2\)\)"):
-        get_circuit("window", 4096).assignment(backend, slots)
+        PostCircuit(post_shape("window", 4096)).assignment(backend, slots)

@@ -8,17 +8,17 @@ import pytest
 import torch
 
 from torchzk.backends import Backend
-from torchzk.circuits.jobs import PostJob, load_job
+from torchzk.circuits.post_job import PostJob, load_post_job
+from torchzk.circuits.post_shapes import PostShape, post_shape
 from torchzk.circuits.post_slots import PostSlots
-from torchzk.circuits.registry import Circuit, get_circuit
 from torchzk.circuits.slots import slots_of
 from torchzk.circuits.vanilla import SectorProof
 from torchzk.ops.layout import unpack_mont
 from torchzk.params.fields import FR
 
 CASES = {
-    "sector2k_b_window3": get_circuit("window", 2048),
-    "sector2k_a_winning": get_circuit("winning", 2048),
+    "sector2k_b_window3": post_shape("window", 2048),
+    "sector2k_a_winning": post_shape("winning", 2048),
 }
 
 
@@ -39,16 +39,16 @@ def expected_slots(job: PostJob, partition: int) -> list[tuple[SectorProof, list
     return [(job.sectors[i], list(range(10))) for i in (first, second)]
 
 
-@pytest.mark.parametrize(("name", "circuit"), CASES.items())
+@pytest.mark.parametrize(("name", "shape"), CASES.items())
 def test_elements_are_in_place(
-    backend: Backend, device: torch.device, golden: Path, name: str, circuit: Circuit
+    backend: Backend, device: torch.device, golden: Path, name: str, shape: PostShape
 ) -> None:
-    job = load_job(golden / "jobs" / f"{name}.bincode.json", circuit)
+    job = load_post_job(golden / "jobs" / f"{name}.bincode.json", shape)
     for partition in range(job.n_partitions):
         slots = slots_of(backend, device, job, partition)
         wanted = expected_slots(job, partition)
         assert (slots.n_slots, slots.n_challenges) == (len(wanted), len(wanted[0][1]))
-        assert slots.arities == circuit.shape.sector.tree_r.arities
+        assert slots.arities == shape.sector.tree_r.arities
         check_elements(slots, wanted)
 
 

@@ -11,25 +11,25 @@ import pytest
 import torch
 
 from torchzk.backends import Backend
-from torchzk.circuits.jobs import PostJob, load_job
-from torchzk.circuits.registry import get_circuit
+from torchzk.circuits.post_job import PostJob, load_post_job
+from torchzk.circuits.post_shapes import post_shape
 from torchzk.circuits.vanilla import MerkleProof
 from torchzk.circuits.vanilla_checks import check_sectors
 from torchzk.errors import InputError
 
-WINDOW, WINNING = get_circuit("window", 2048), get_circuit("winning", 2048)
-WINDOW_32G = get_circuit("window", 32 << 30)
+WINDOW, WINNING = post_shape("window", 2048), post_shape("winning", 2048)
+WINDOW_32G = post_shape("window", 32 << 30)
 
 
 @pytest.fixture
 def job(golden: Path) -> PostJob:
-    return load_job(golden / "jobs" / "sector2k_b_window3.bincode.json", WINDOW)
+    return load_post_job(golden / "jobs" / "sector2k_b_window3.bincode.json", WINDOW)
 
 
 @pytest.fixture
 def real(golden: Path) -> PostJob:
     data = json.loads((golden / "window_post_32gib_vanilla.json").read_text())
-    return load_job(
+    return load_post_job(
         {
             "kind": "window",
             "sector_size": 32 << 30,
@@ -61,8 +61,8 @@ def with_sector(job: PostJob, sector: int, **changes: object) -> PostJob:
     ["sector2k_a_window1", "sector2k_a_winning", "sector2k_b_window3", "sector2k_b_winning"],
 )
 def test_reference_holds(backend: Backend, device: torch.device, golden: Path, name: str) -> None:
-    circuit = WINNING if "winning" in name else WINDOW
-    check_sectors(backend, device, load_job(golden / "jobs" / f"{name}.json", circuit))
+    shape = WINNING if "winning" in name else WINDOW
+    check_sectors(backend, device, load_post_job(golden / "jobs" / f"{name}.json", shape))
 
 
 def test_real_32_gib_holds(backend: Backend, device: torch.device, real: PostJob) -> None:
@@ -71,7 +71,7 @@ def test_real_32_gib_holds(backend: Backend, device: torch.device, real: PostJob
 
 def test_synthetic_64_gib_holds(backend: Backend, device: torch.device, golden: Path) -> None:
     text = gzip.decompress((golden / "jobs" / "synth64g_winning.json.gz").read_bytes())
-    check_sectors(backend, device, load_job(text, get_circuit("winning", 64 << 30)))
+    check_sectors(backend, device, load_post_job(text, post_shape("winning", 64 << 30)))
 
 
 @pytest.mark.parametrize("level", [0, 1])

@@ -16,7 +16,13 @@ from torchzk.timeline import Span, Timeline
 
 
 def session_of(folder: Path, keys: str | Path, spans: list[Span] | None = None) -> api.Session:
-    config = replace(api.load_config("window2k.yaml"), keys=keys, key_cache=folder, device="cpu")
+    config = replace(
+        api.load_config("window2k.yaml"),
+        keys=keys,
+        key_cache=folder,
+        block_cache=folder / "blocks",
+        device="cpu",
+    )
     timeline = Timeline() if spans is None else Timeline(on_close=spans.append)
     return api.open_session(config, timeline)
 
@@ -31,13 +37,13 @@ def test_dev_keys_are_made_once_and_checked_once(
     first: list[Span] = []
     with api.get_keys(session_of(tmp_path, "dev", first)) as keys:
         assert keys.insecure
-    assert {"setup: h", "write key", "key check"} <= names(first)
+    assert {"setup: h", "make key", "record", "key check"} <= names(first)
     again: list[Span] = []
     with api.get_keys(session_of(tmp_path, "dev", again)) as keys:
         assert keys.insecure and not keys.stays
         proving = keys.proving
         first_point = proving.query("b_g2", 0, 1, "cpu")
-    assert names(again) == {"key digest"}
+    assert names(again) == {"constraints", "key digest"}
     with pytest.raises(ValueError, match="closed"):
         proving.query("b_g2", 0, 1, "cpu")
     # on a device that holds the key, the file is needed no more
@@ -46,7 +52,7 @@ def test_dev_keys_are_made_once_and_checked_once(
         loaded: list[Span] = []
         with api.get_keys(session_of(tmp_path, "dev", loaded)) as keys:
             assert keys.stays
-    assert names(loaded) == {"load key", "key digest"}
+    assert names(loaded) == {"constraints", "load key", "key digest"}
     assert keys.proving.lengths == proving.lengths
     assert torch.equal(keys.proving.query("b_g2", 0, 1, "cpu"), first_point)
     # the same key from another folder was checked too; one changed byte makes it another
@@ -80,6 +86,6 @@ def test_the_verifying_key_of_dev_is_made_without_the_rest(tmp_path: Path) -> No
     spans: list[Span] = []
     session = session_of(tmp_path, "dev", spans)
     vk = api.get_verifying_key(session)
-    assert names(spans) == {"setup: verifying key"}
+    assert names(spans) == {"constraints", "record", "setup: verifying key"}
     assert api.key_sha256(vk) == "bc98ce20d105f322ce42f29dca453b812f79fddf9306b658006fc9a78db3d804"
-    assert not any(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["blocks"]

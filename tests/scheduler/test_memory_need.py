@@ -29,13 +29,17 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 
 def session_of(sector_size: int, folder: Path) -> api.Session:
     circuit = CircuitConfig(kind="window", sector_size=sector_size)
-    return api.open_session(Config(circuit=circuit, keys="dev", key_cache=folder, device="cpu"))
+    keys, blocks = folder / "keys", folder / "blocks"
+    config = Config(circuit=circuit, keys="dev", key_cache=keys, block_cache=blocks, device="cpu")
+    return api.open_session(config)
 
 
 def test_needs_grow_with_the_circuit(tmp_path: Path) -> None:
-    small, large = (session_of(n, tmp_path).circuit.r1cs() for n in (2048, 32 << 30))
+    small, large = (session_of(n, tmp_path).r1cs for n in (2048, 32 << 30))
     # the key's file has 57 GB, spec/groth16.md section 9
-    assert setup_need(large) - proving_need(large) > 57e9
+    assert key_bytes(expected_lengths(large)) > 57e9
+    # points are written as they are made
+    assert 50e9 < setup_need(large) < 57e9
     assert proving_need(small) < 2 << 30 < 30 << 30 < proving_need(large)
 
 
@@ -46,7 +50,16 @@ def test_too_large_a_circuit_is_refused_at_once(
     session = session_of(32 << 30, tmp_path)
     with pytest.raises(ResourceError, match=r"window-32GiB takes about .* 23\.0 GiB are available"):
         api.get_keys(session)
-    assert not any(tmp_path.iterdir())
+    assert not (tmp_path / "keys").exists()
+
+
+def test_a_key_that_the_disk_has_no_room_for_is_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "disk_free", lambda folder: 11_000_000)
+    with pytest.raises(ResourceError, match=r"the key of window-2KiB takes 0\.0 GiB in .*/keys, 0"):
+        api.get_keys(session_of(2048, tmp_path))
+    assert not (tmp_path / "keys").exists()
 
 
 def test_what_fits_is_let_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,14 +71,14 @@ def test_what_fits_is_let_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_key_stays_on_a_gpu_that_has_room_for_it(tmp_path: Path) -> None:
-    r1cs = session_of(32 << 30, tmp_path).circuit.r1cs()
+    r1cs = session_of(32 << 30, tmp_path).r1cs
     need = key_bytes(expected_lengths(r1cs)) + proving_need(r1cs)
     assert key_stays(CUDA, r1cs, need) and not key_stays(CUDA, r1cs, need - 1)
     assert not key_stays(CPU, r1cs, 1 << 50)
 
 
 def test_multiplications_take_what_a_gpu_has_free(tmp_path: Path) -> None:
-    r1cs = session_of(32 << 30, tmp_path).circuit.r1cs()
+    r1cs = session_of(32 << 30, tmp_path).r1cs
     lengths = expected_lengths(r1cs)
     assert msm_room(CPU, "torch", r1cs, 1 << 50, key_is_there=False) == Room()
     # one call a query, where the key is there

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from torchzk.circuits.json_input import Node, show
 from torchzk.circuits.sectors import SectorShape
+from torchzk.errors import InputError
 from torchzk.params.fields import FR
 
 JOB_KINDS = ("porep", "winning", "window", "update")
@@ -56,3 +57,14 @@ def element(node: Node, hint: str = "") -> bytes:
     if int.from_bytes(raw, "little") >= FR.modulus:
         node.fail(f"is no field element: as 32 little-endian bytes it is r or more{hint}")
     return raw
+
+
+def agreed(document: str, what: str, said: int | None, known: int | None) -> int | None:
+    """What a job says and what is known from elsewhere, which are the same if there are both.
+
+    Raises:
+        InputError: They are not.
+    """
+    if None not in (said, known) and said != known:
+        raise InputError(f"{document}: the {what} is {said}, {known} was asked for")
+    return known if said is None else said

@@ -12,9 +12,9 @@ from typing import Literal
 
 from torchzk.circuits.c1 import C1
 from torchzk.circuits.c1_file import read_c1
+from torchzk.circuits.job_head import agreed
 from torchzk.circuits.porep_shapes import StackedShape
 from torchzk.circuits.registered import RegisteredSeal
-from torchzk.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,13 +73,6 @@ def load_porep_job(
     document = str(source) if isinstance(source, Path) else "C1"
     return PorepJob(
         c1,
-        _agreed(document, "miner id", c1.miner_id, miner_id),
-        _agreed(document, "sector number", c1.sector_number, sector_number),
+        agreed(document, "miner id", c1.miner_id, miner_id),
+        agreed(document, "sector number", c1.sector_number, sector_number),
     )
-
-
-def _agreed(document: str, what: str, said: int | None, known: int | None) -> int | None:
-    """What the file says and what is known, which are the same if there are both."""
-    if None not in (said, known) and said != known:
-        raise InputError(f"{document}: the {what} is {said}, {known} was asked for")
-    return known if said is None else said

@@ -12,7 +12,7 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.challenges import challenge_indexes, leaf_challenge
-from torchzk.circuits.jobs import PostJob
+from torchzk.circuits.post_job import PostJob
 from torchzk.circuits.post_slots import PostSlots
 from torchzk.circuits.vanilla import SectorProof
 from torchzk.params.fields import FR

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from torchzk.backends import Backend
-from torchzk.circuits.jobs import PostJob
 from torchzk.circuits.merkle_paths import digits, first_difference, path_nodes
 from torchzk.circuits.path_faults import ComputedPath, describe_fault
+from torchzk.circuits.post_job import PostJob
 from torchzk.circuits.post_slots import PostSlots
 from torchzk.circuits.slots import challenged_leaves, sector_tensors
 from torchzk.circuits.vanilla import ELEMENT_BYTES, MerkleProof, SectorProof

@@ -6,12 +6,15 @@ Arguments, section 3.2. Who knows the toxic waste can prove anything under these
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from dataclasses import dataclass
+
 import torch
 
 from torchzk.backends import Backend
 from torchzk.errors import ConfigError, KeyFileError
 from torchzk.groth16.columns import transposed_products
-from torchzk.groth16.keys import QUERIES, MemoryKey, VerifyingKey
+from torchzk.groth16.keys import QUERIES, MemoryKey, QueryLengths, VerifyingKey
 from torchzk.groth16.r1cs import R1cs
 from torchzk.groth16.toxic_waste import ToxicWaste
 from torchzk.ops.layout import pack_mont, rows_to_points
@@ -20,6 +23,9 @@ from torchzk.params.curves import G1, G2, Curve
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.timeline import Timeline
+
+_POINTS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 20}
+"""Points made at a time: some seconds of a core's work, and enough to fill a GPU."""
 
 
 def lagrange_at(backend: Backend, domain: Domain, tau: int, device: torch.device) -> torch.Tensor:
@@ -48,14 +54,23 @@ def _powers(backend: Backend, base: int, n: int, first: int, device: torch.devic
     return backend.coset_scale(constant, base)
 
 
-def make_key(
-    backend: Backend,
-    r1cs: R1cs,
-    waste: ToxicWaste,
-    device: torch.device,
-    timeline: Timeline,
-) -> MemoryKey:
-    """The proving key of a constraint system, its queries as tensors on `device`.
+@dataclass(frozen=True)
+class NewKey:
+    """A proving key in the making: what is known at once, and the points as they are made."""
+
+    vk: VerifyingKey
+    lengths: QueryLengths
+    pieces: Generator[tuple[str, torch.Tensor], None, None]
+    """(query, rows) in the order of a parameter file, as `params_file.write_params` takes them.
+
+    Can be gone through once; a query comes in any number of pieces.
+    """
+
+
+def new_key(
+    backend: Backend, r1cs: R1cs, waste: ToxicWaste, device: torch.device, timeline: Timeline
+) -> NewKey:
+    """The proving key of a constraint system, piece by piece on `device`, never whole.
 
     The same numbers as bellperson's generator gives for the same toxic waste and the standard
     generators of G1 and G2.
@@ -64,28 +79,59 @@ def make_key(
         ConfigError: The toxic waste does not suit the circuit's domain.
         KeyFileError: An auxiliary variable is in no constraint, so its l point is the identity.
     """
-    r, domain = FR.modulus, r1cs.domain
     with timeline.span("setup: polynomials"):
         u, v, mixed = _columns_at_tau(backend, r1cs, waste, device)
-        delta_inv = pow(waste.delta, -1, r)
-        l = backend.scale(mixed[:, r1cs.n_inputs :], delta_inv, FR)  # noqa: E741
-        vanishing = (pow(waste.tau, domain.size, r) - 1) * delta_inv % r
-        b = _non_zero(v)
-        scalars: dict[str, torch.Tensor] = {
-            "h": _powers(backend, waste.tau, domain.size - 1, vanishing, device),
-            "l": l,
-            "a": _non_zero(u),
-            "b_g1": b,
-            "b_g2": b,
-        }
-    if bool((l == 0).all(dim=0).any()):
-        raise KeyFileError("an auxiliary variable of the circuit is in no constraint")
-    vk = _verifying_key(backend, waste, mixed[:, : r1cs.n_inputs])
-    queries = {}
+        a, b = _non_zero(u), _non_zero(v)
+        del u, v
+        l = backend.scale(  # noqa: E741
+            mixed[:, r1cs.n_inputs :], pow(waste.delta, -1, FR.modulus), FR
+        )
+        if bool((l == 0).all(dim=0).any()):
+            raise KeyFileError("an auxiliary variable of the circuit is in no constraint")
+        vk = _verifying_key(backend, waste, mixed[:, : r1cs.n_inputs])
+    h, n_b = r1cs.domain.size - 1, b.shape[1]
+    lengths = QueryLengths(h=h, l=l.shape[1], a=a.shape[1], b_g1=n_b, b_g2=n_b)
+    scalars = {"l": l, "a": a, "b_g1": b, "b_g2": b}
+    return NewKey(vk, lengths, _pieces(backend, r1cs, waste, scalars, device, timeline))
+
+
+def _pieces(
+    backend: Backend,
+    r1cs: R1cs,
+    waste: ToxicWaste,
+    scalars: dict[str, torch.Tensor],
+    device: torch.device,
+    timeline: Timeline,
+) -> Generator[tuple[str, torch.Tensor], None, None]:
+    """The points of every query. `scalars` has those of all but h, and is emptied."""
+    r, domain = FR.modulus, r1cs.domain
+    step = _POINTS_AT_ONCE["cuda" if device.type == "cuda" else "cpu"]
     for name, curve in QUERIES.items():
         with timeline.span(f"setup: {name}"):
-            queries[name] = _points(backend, scalars.pop(name), curve)
-    return MemoryKey(vk=vk, queries=queries)
+            if name == "h":
+                first = (pow(waste.tau, domain.size, r) - 1) * pow(waste.delta, -1, r) % r
+                values = _powers(backend, waste.tau, domain.size - 1, first, device)
+            else:
+                values = scalars.pop(name)
+            n = values.shape[1]
+            for start in range(0, n, step):
+                piece = values[:, start : start + step].contiguous()
+                yield name, _points(backend, piece, curve)
+                timeline.advance(min(start + step, n) / n)
+
+
+def make_key(
+    backend: Backend, r1cs: R1cs, waste: ToxicWaste, device: torch.device, timeline: Timeline
+) -> MemoryKey:
+    """The whole of `new_key`, held on `device`; errors as there."""
+    key = new_key(backend, r1cs, waste, device, timeline)
+    pieces: dict[str, list[torch.Tensor]] = {
+        name: [_points(backend, pack_mont([], FR, device), curve)]
+        for name, curve in QUERIES.items()
+    }
+    for name, rows in key.pieces:
+        pieces[name].append(rows)
+    return MemoryKey(key.vk, {name: torch.cat(rows) for name, rows in pieces.items()})
 
 
 def make_verifying_key(

@@ -7,6 +7,7 @@ and in its subgroup. That it passed is remembered by the file's SHA-256.
 from __future__ import annotations
 
 import hashlib
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +17,18 @@ from torchzk.groth16.key_checks import check_points
 from torchzk.groth16.keys import ProvingKey, VerifyingKey, check_lengths, held
 from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.meta_file import is_marked_insecure, write_insecure_meta
-from torchzk.groth16.params_file import ParamsFile, save_key
-from torchzk.groth16.setup import make_key, make_verifying_key
+from torchzk.groth16.params_file import ParamsFile, write_params
+from torchzk.groth16.setup import make_verifying_key, new_key
 from torchzk.groth16.toxic_waste import DEV, ToxicWaste, check_safe, is_dev
 from torchzk.groth16.vk_file import key_sha256, load_vk, write_vk
-from torchzk.scheduler.memory_need import check_memory, free_memory, key_stays, setup_need
+from torchzk.scheduler.memory_need import (
+    check_disk,
+    check_memory,
+    free_memory,
+    key_bytes,
+    key_stays,
+    setup_need,
+)
 from torchzk.scheduler.session import Session
 
 
@@ -78,8 +86,7 @@ def get_keys(session: Session) -> Keys:
         path = named
     file = ParamsFile.open(path, session.backend)
     try:
-        circuit = session.circuit
-        r1cs = circuit.r1cs()
+        circuit, r1cs = session.circuit, session.r1cs
         vk = file.vk
         check_lengths(file, expected_lengths(r1cs), r1cs.n_inputs, circuit.name)
         check_safe(vk)
@@ -104,7 +111,7 @@ def get_verifying_key(session: Session) -> VerifyingKey:
     named = _named_vk(session)
     if session.config.keys == "dev" and not named.is_file():
         return make_verifying_key(
-            session.backend, session.circuit.r1cs(), DEV, session.device, session.timeline
+            session.backend, session.r1cs, DEV, session.device, session.timeline
         )
     if named.suffix == ".params":
         with ParamsFile.open(named, session.backend) as params:
@@ -132,19 +139,22 @@ def make_dev_keys(
     """Write `{kind}_{sector bytes}.params`, `.vk` and `.meta` from known toxic waste to `folder`.
 
     Raises:
-        ResourceError: There is not the memory to hold the key.
+        ResourceError: There is not the memory to make the key, or not the disk to keep it.
     """
-    r1cs = session.circuit.r1cs()
+    r1cs = session.r1cs
     check_memory(session, setup_need(r1cs), "making a key")
+    check_disk(folder, key_bytes(expected_lengths(r1cs)), f"the key of {session.circuit.name}")
     params = folder / _dev_path(session).name
     vk_path = params.with_suffix(".vk")
     make_folder(folder)
-    key = make_key(session.backend, r1cs, waste, session.device, session.timeline)
-    with session.timeline.span("write key"):
+    with session.timeline.span("make key"):
+        key = new_key(session.backend, r1cs, waste, session.device, session.timeline)
         # the mark comes first: the key must never stand without it
         write_insecure_meta(params, session.circuit.sector_size)
         write_vk(vk_path, key.vk)
-        save_key(params, key, session.backend, session.device)
+        # points are written as they are made; a fault closes their spans before this one
+        with closing(key.pieces) as pieces:
+            write_params(params, key.vk, key.lengths, pieces, session.backend)
     return params, vk_path, key.vk
 
 

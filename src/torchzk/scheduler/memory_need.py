@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
 from torchzk.backends import BackendName
@@ -21,6 +23,8 @@ _A_ROW = 3 * _ELEMENT + 200
 """a, b and c, and the wide words of the quotient's transforms at their peak, 180 a row."""
 _A_VARIABLE = 3 * _ELEMENT
 """An assignment, its canonical form, and the scalars of one query."""
+_A_ROW_AT_TAU, _A_COLUMN_AT_TAU = 8 * _ELEMENT, 5 * _ELEMENT
+"""The Lagrange basis and the columns it gives: measured on the CPU, 207 a row and 117 a column."""
 _SCRATCH = 1 << 30
 """The scratch of a multi-scalar multiplication, the libraries, the rest."""
 _MOST_SCRATCH: dict[BackendName, int] = {"torch": 1 << 29, "triton": 40 << 30}
@@ -34,8 +38,9 @@ def proving_need(r1cs: R1cs) -> int:
 
 
 def setup_need(r1cs: R1cs) -> int:
-    """What making a key takes at its peak: all of its points are held."""
-    return key_bytes(expected_lengths(r1cs)) + proving_need(r1cs)
+    """What making a key takes at its peak; its points are written as they are made."""
+    variables = r1cs.n_inputs + r1cs.n_aux
+    return _A_ROW_AT_TAU * r1cs.domain.size + _A_COLUMN_AT_TAU * variables + _SCRATCH
 
 
 def key_bytes(lengths: QueryLengths) -> int:
@@ -48,7 +53,8 @@ def key_stays(device: torch.device, r1cs: R1cs, free: int) -> bool:
 
     On the CPU a key file is mapped, and the system keeps of it what there is memory for.
     """
-    return device.type == "cuda" and setup_need(r1cs) <= free
+    need = key_bytes(expected_lengths(r1cs)) + proving_need(r1cs)
+    return device.type == "cuda" and need <= free
 
 
 def msm_room(
@@ -96,4 +102,14 @@ def check_memory(session: Session, need: int, what: str) -> None:
         raise ResourceError(
             f"{what} of {session.circuit.name} takes about {need / 2**30:.1f} GiB on {device}, "
             f"{there / 2**30:.1f} GiB are available; use a device with more"
+        )
+
+
+def check_disk(folder: Path, need: int, what: str) -> None:
+    """Raise `ResourceError`, with the numbers, when the disk of `folder` has not `need` bytes."""
+    there = machine.disk_free(folder)
+    if need > there:
+        raise ResourceError(
+            f"{what} takes {need / 2**30:.1f} GiB in {folder}, "
+            f"{there / 2**30:.1f} GiB are free there"
         )

@@ -6,9 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torchzk.circuits.jobs import PostJob
-from torchzk.circuits.slots import public_inputs, slots_of
-from torchzk.circuits.vanilla_checks import check_sectors
+from torchzk.circuits.circuit import Job, Source
 from torchzk.errors import InputError, ProofError
 from torchzk.groth16.keys import Proof, VerifyingKey, read_proofs
 from torchzk.groth16.prover import Randomisers, prove
@@ -31,14 +29,24 @@ class ProofResult:
     """False where the caller gave r and s, which then somebody knows."""
 
 
-def check_job(session: Session, job: PostJob) -> None:
+def read_job(
+    session: Session, source: Source, miner_id: int | None, sector_number: int | None
+) -> Job:
+    """Read a job for the session's circuit; raises `InputError` as `Circuit.read_job` does."""
+    with session.timeline.span("read input"):
+        job: Job = session.circuit.read_job(source, miner_id=miner_id, sector_number=sector_number)
+        return job
+
+
+def check_job(session: Session, job: Job) -> None:
     """Verify the vanilla proofs of a job; raises `InputError` for the first that fails."""
+    _check_kind(session, job)
     with session.timeline.span("check input"):
-        check_sectors(session.backend, session.device, job)
+        session.circuit.check_job(session.backend, session.device, job)
 
 
 def prove_job(
-    session: Session, job: PostJob, keys: Keys, randomisers: Sequence[Randomisers] | None = None
+    session: Session, job: Job, keys: Keys, randomisers: Sequence[Randomisers] | None = None
 ) -> ProofResult:
     """Prove every partition of a job and verify the proofs.
 
@@ -54,11 +62,12 @@ def prove_job(
         ProofError: The proof does not verify, so it is not returned.
     """
     start = time.perf_counter()
+    _check_kind(session, job)
     n = job.n_partitions
     chosen = randomisers or [Randomisers.draw() for _ in range(n)]
     if len(chosen) != n:
         raise InputError(f"the job has {n} partitions, {len(chosen)} pairs of r and s are given")
-    check_memory(session, proving_need(session.circuit.r1cs()), "proving a partition")
+    check_memory(session, proving_need(session.r1cs), "proving a partition")
     raw = b"".join(
         _prove_partition(session, job, keys, index, z).to_bytes() for index, z in enumerate(chosen)
     )
@@ -73,14 +82,15 @@ def prove_job(
 
 
 def _prove_partition(
-    session: Session, job: PostJob, keys: Keys, index: int, randomisers: Randomisers
+    session: Session, job: Job, keys: Keys, index: int, randomisers: Randomisers
 ) -> Proof:
     circuit = session.circuit
     timeline = session.timeline.on_lane(f"partition {index}")
     with timeline.span("witness"):
-        slots = slots_of(session.backend, session.device, job, index)
-        assignment = circuit.assignment(session.backend, slots)
-    r1cs, free = circuit.r1cs(), free_memory(session.device)
+        witness = circuit.witness(session.backend, session.device, job, index)
+        assignment = circuit.assignment(session.backend, witness)
+        del witness
+    r1cs, free = session.r1cs, free_memory(session.device)
     return prove(
         session.backend,
         keys.proving,
@@ -93,16 +103,26 @@ def _prove_partition(
     )
 
 
-def verify_job(session: Session, job: PostJob, raw: bytes, key: VerifyingKey) -> None:
+def verify_job(session: Session, job: Job, raw: bytes, key: VerifyingKey) -> None:
     """Raise `ProofError` unless `raw` proves every partition of the job.
 
     Re-reads the bytes with all their checks, so what is verified is what a verifier would see.
     """
+    _check_kind(session, job)
     with session.timeline.span("verify"):
         proofs = read_proofs(raw, job.n_partitions)
-        inputs = [public_inputs(job, index) for index in range(job.n_partitions)]
+        inputs = [session.circuit.public_inputs(job, k) for k in range(job.n_partitions)]
         if not verify_batch(key, proofs, inputs):
             raise ProofError(
                 f"the proof does not hold for this job under this key ({session.circuit.name}, "
                 f"{job.n_partitions} partitions)"
             )
+
+
+def _check_kind(session: Session, job: Job) -> None:
+    circuit = session.circuit
+    if (job.kind, job.sector_size) != (circuit.kind, circuit.sector_size):
+        raise InputError(
+            f"the job is for {job.kind} of {job.sector_size} byte sectors,"
+            f" the session's circuit is {circuit.name}"
+        )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -14,23 +16,46 @@ from torchzk.backends import (
     load_backend,
     variant_on,
 )
-from torchzk.circuits.registry import Circuit, get_circuit
+from torchzk.circuits.block_cache import cached_block
+from torchzk.circuits.circuit import AnyCircuit
+from torchzk.circuits.registry import get_circuit
 from torchzk.config import Config
+from torchzk.groth16.r1cs import Block, R1cs
 from torchzk.scheduler.devices import find_device
 from torchzk.timeline import Timeline
 
 
 @dataclass(frozen=True)
 class Session:
-    """A config made real. Holds no state of its own: jobs and keys are passed beside it."""
+    """A config made real. Jobs and keys are passed beside it."""
 
     config: Config
-    circuit: Circuit
+    circuit: AnyCircuit
     backend: Backend
     device: torch.device
     timeline: Timeline
     choice: BackendChoice
     """Which backend that is, and why."""
+    warn: Callable[[str], None]
+    """Told of what is amiss but can be mended."""
+
+    @cached_property
+    def r1cs(self) -> R1cs:
+        """The circuit's constraint system, its blocks from the cache or else recorded.
+
+        Raises:
+            ConfigError: The cache's folder cannot be made or written.
+            ResourceError: The disk is full.
+        """
+        with self.timeline.span("constraints"):
+            return self.circuit.r1cs(self._recall)
+
+    def _recall(self, description: str, record: Callable[[], Block]) -> Block:
+        def watched() -> Block:
+            with self.timeline.span("record"):
+                return record()
+
+        return cached_block(self.config.block_cache, description, watched, self.warn)
 
     def variant(self) -> KernelVariant | None:
         """The variant of the backend's kernels here, checked by known answers; None for torch's.
@@ -40,7 +65,7 @@ class Session:
         return variant_on(self.choice.name, self.device)
 
 
-def open_session(config: Config, timeline: Timeline) -> Session:
+def open_session(config: Config, timeline: Timeline, warn: Callable[[str], None]) -> Session:
     """Find the circuit, the device and the backend that a config names.
 
     Raises:
@@ -54,4 +79,4 @@ def open_session(config: Config, timeline: Timeline) -> Session:
         # barriers of torch's own threads cost more than the second core brings
         torch.set_num_threads(1)
     circuit = get_circuit(config.circuit.kind, config.circuit.sector_size)
-    return Session(config, circuit, load_backend(choice.name), device, timeline, choice)
+    return Session(config, circuit, load_backend(choice.name), device, timeline, choice, warn)

@@ -1,4 +1,4 @@
-"""Job files: what to prove, typed and checked against the circuit.
+"""Job files of PoSt: what to prove, typed and checked against the circuit.
 
 Source: spec/interface.md "Job files". What a job says is consistent once it is loaded; whether
 its vanilla proofs hold is the question of `vanilla_checks`.
@@ -17,7 +17,6 @@ from torchzk.circuits.json_input import Node, parse_json, read_file
 from torchzk.circuits.miner_id import MAX_MINER_ID, prover_id
 from torchzk.circuits.post_shapes import PostShape
 from torchzk.circuits.registered import PostKind, RegisteredPost, default_post, read_post
-from torchzk.circuits.registry import Circuit
 from torchzk.circuits.vanilla import SectorProof, sector_from_base64, sector_from_json
 
 _REQUIRED = ("kind", "sector_size", "miner_id", "randomness", "vanilla_proofs")
@@ -68,21 +67,16 @@ class PostJob:
         return self.sectors[index * n : (index + 1) * n]
 
 
-def load_job(source: Path | bytes | Mapping[str, object], circuit: Circuit) -> PostJob:
-    """Read a job that `circuit` is to prove.
+def load_post_job(source: Path | bytes | Mapping[str, object], shape: PostShape) -> PostJob:
+    """Read the job of a PoSt that a circuit is to prove.
 
     Args:
         source: A job file, its bytes, or the parsed object.
-        circuit: What the configuration chose; the job must be for it.
+        shape: The circuit; the job must be for it.
 
     Raises:
         InputError: The file cannot be read, or breaks a rule of the format. Names the place.
     """
-    return load_post_job(source, circuit.shape)
-
-
-def load_post_job(source: Path | bytes | Mapping[str, object], shape: PostShape) -> PostJob:
-    """Read the job of a PoSt that the circuit of `shape` is to prove; see `load_job`."""
     node = _root(source)
     sector_size = shape.sector.sector_size
     check_head(node, shape.kind, shape.sector)
