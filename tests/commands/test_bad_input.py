@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from c1_samples import parsed, proofs, sample
 from curve_samples import OUTSIDE_G1
 from torchzk import api, prove, verify
 from torchzk.groth16.encoding import encode_uncompressed
@@ -20,6 +21,7 @@ from torchzk.params.fields import FP, FR
 
 MAX_SECONDS = 2.0
 """Of the processor, so that a busy machine fails nothing; the commands use one core."""
+UPDATE = {"kind": "update", "sector_size": "2KiB"}
 HEAD = 868 + 96 * 23
 """Bytes of the verifying key of window PoSt at 2 KiB, which a parameter file starts with."""
 
@@ -38,7 +40,12 @@ class Place:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     folder = tmp_path_factory.mktemp("good")
     golden = Path(__file__).parents[1] / "golden"
-    config = replace(api.load_config("window2k.yaml"), key_cache=folder / "cache", device="cpu")
+    config = replace(
+        api.load_config("window2k.yaml"),
+        key_cache=folder / "cache",
+        block_cache=folder / "blocks",
+        device="cpu",
+    )
     session = api.open_session(config)
     params, _, _ = api.write_dev_keys(session, folder)
     known = json.loads((golden / "groth16" / "proofs_2kib.json").read_text())["proofs"]
@@ -83,6 +90,7 @@ def write_config(folder: Path, **changes: object) -> str:
         "input": "job.json",
         "keys": "dev",
         "key_cache": str(folder / "cache"),
+        "block_cache": str(folder.parent / "blocks"),
         "runs": str(folder / "runs"),
         "device": "cpu",
     }
@@ -191,6 +199,75 @@ def test_truncated_job(tmp_path: Path, place: Place, refused: Any) -> None:
     for length in range(1, len(whole), len(whole) // 12):
         job.write_bytes(whole[:length])
         refused(prove.run, 3, ["--config", config, "--input", str(job)])
+
+
+def damaged_c1(how: str) -> bytes:
+    """A C1 output of a 2 KiB sector with one thing wrong."""
+    c1 = parsed("sector2k_a")
+    challenge = proofs(c1)[0][1]
+    match how:
+        case "flipped":
+            flip(challenge["comm_r_last_proof"]["data"]["Single"]["path"]["path"])
+        case "label":
+            challenge["labeling_proofs"][1]["parents"][0][0] ^= 1
+        case "element r":
+            column = challenge["replica_column_proofs"]["exp_parents"][2]["column"]
+            column["rows"][0] = list(FR.modulus.to_bytes(32, "little"))
+        case "comm_d" | "comm_r" | "seed":
+            c1[how] = [0] * 32
+        case "partition":
+            proofs(c1).append(proofs(c1)[0])
+        case "unregistered":
+            c1["registered_proof"] = "StackedDrg3KiBV1"
+        case "another size":
+            return sample("real8m_c1.json")
+        case "bincode":
+            return sample("sector2k_a_c1_api.bincode")[:-1]
+        case "wrapped":
+            whole = sample("sector2k_a_c1_wrapper.json")
+            return whole.replace(b'"Phase1Out":"', b'"Phase1Out":"*')
+    return json.dumps(c1).encode()
+
+
+@pytest.mark.parametrize(
+    ("how", "texts"),
+    [
+        ("flipped", ["partition 0", "challenge 1", "comm_r_last", "level"]),
+        ("label", ["partition 0", "challenge 1", "label"]),
+        ("element r", ["vanilla_proofs[0][1]", "exp_parents[2]", "rows[0]"]),
+        ("comm_d", ["comm_d", "zero"]),
+        ("comm_r", ["comm_r", "zero"]),
+        ("seed", ["seed", "zero"]),
+        ("partition", ["StackedDrg2KiBV1", "must have 1 elements, has 2"]),
+        ("unregistered", ["registered_proof", "StackedDrg2KiBV1"]),
+        ("another size", ["StackedDrg8MiBV1_1", "2048"]),
+        ("bincode", ["needs 32 bytes, 31 are left"]),
+        ("wrapped", ["Phase1Out", "base64"]),
+    ],
+)
+def test_c1(tmp_path: Path, refused: Any, how: str, texts: list[str]) -> None:
+    job = tmp_path / "c1.json"
+    job.write_bytes(damaged_c1(how))
+    config = write_config(tmp_path, circuit={"kind": "porep", "sector_size": "2KiB"})
+    refusal = refused(prove.run, 3, ["--config", config, "--input", str(job), "--check"])
+    assert refusal.error == "InputError"
+    assert [t for t in texts if t not in refusal.message] == [], refusal.message
+
+
+def test_update(tmp_path: Path, refused: Any) -> None:
+    text = (Path(__file__).parents[2] / "configs/inputs/update2k.json").read_text()
+    job, config = tmp_path / "job.json", write_config(tmp_path, circuit=UPDATE)
+    argv = ["--config", config, "--input", str(job)]
+    for key, texts in (
+        ("comm_r_old", ["comm_r_old"]),
+        ("comm_d_new", ["comm_d_new"]),
+        ("vanilla_proofs", ["vanilla_proofs: must have 1 elements, has 0"]),
+    ):
+        bad = json.loads(text)
+        bad[key] = bad["comm_r_new"] if key.startswith("comm") else []
+        job.write_text(json.dumps(bad))
+        refusal = refused(prove.run, 3, argv)
+        assert [t for t in texts if t not in refusal.message] == [], refusal.message
 
 
 def damaged_key(key: bytes, how: str) -> bytes:

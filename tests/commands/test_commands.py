@@ -45,6 +45,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, golden: Path) -> Place:
         "input": str(golden / "jobs" / "sector2k_a_window1.json"),
         "keys": "window_2048.params",
         "key_cache": "cache",
+        "block_cache": "blocks",
         "runs": "runs",
         "device": "cpu",
     }

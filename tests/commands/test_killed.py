@@ -25,6 +25,7 @@ def start(folder: Path, job: Path, out: Path) -> subprocess.Popen[str]:
         "circuit": {"kind": "window", "sector_size": 2048},
         "keys": "dev",
         "key_cache": "cache",
+        "block_cache": "blocks",
         "runs": "runs",
         "device": "cpu",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 import torch
@@ -12,12 +13,13 @@ from replicated_r1cs import CIRCUITS, flat, replicated, values
 from torchzk.backends import Backend
 from torchzk.errors import ConfigError, UnsatisfiedError
 from torchzk.groth16 import columns as columns_module
+from torchzk.groth16 import setup
 from torchzk.groth16.columns import transposed_products
 from torchzk.groth16.keys import QUERIES, check_lengths
 from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.prover import Randomisers, Room, prove
 from torchzk.groth16.r1cs import Assignment, R1cs
-from torchzk.groth16.setup import lagrange_at, make_key, make_verifying_key
+from torchzk.groth16.setup import lagrange_at, make_key, make_verifying_key, new_key
 from torchzk.groth16.toxic_waste import DEV, ToxicWaste
 from torchzk.groth16.verifier import verify
 from torchzk.ops.layout import pack_mont, rows_to_points, unpack_mont
@@ -25,7 +27,7 @@ from torchzk.params import integers
 from torchzk.params.curves import G1, G2, Curve, Point
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
-from torchzk.timeline import Timeline
+from torchzk.timeline import Span, Timeline
 
 R = FR.modulus
 
@@ -186,3 +188,33 @@ def test_a_false_assignment_is_named_by_its_row(backend: Backend, device: torch.
     with pytest.raises(UnsatisfiedError, match=f"small: constraint {row} ") as caught:
         prove(backend, key, r1cs, assignment, Randomisers(1, 2), Timeline(), circuit="small")
     assert caught.value.row == row
+
+
+def test_a_key_is_made_piece_by_piece(
+    backend: Backend, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    r1cs = replicated()
+    whole = make_key(backend, r1cs, DEV, device, Timeline())
+    monkeypatch.setattr(setup, "_POINTS_AT_ONCE", {"cpu": 3, "cuda": 3})
+    spans: list[Span] = []
+    done: list[float] = []
+    timeline = Timeline(on_close=spans.append, on_advance=done.append)
+    key = new_key(backend, r1cs, DEV, device, timeline)
+    assert (key.vk, key.lengths) == (whole.vk, whole.lengths)
+    name, first = next(key.pieces)
+    assert name == "h" and torch.equal(first, whole.queries["h"][:3])
+    pieces = [(name, first), *key.pieces]
+    assert max(len(rows) for _, rows in pieces) == 3
+    for query, rows in whole.queries.items():
+        assert torch.equal(torch.cat([part for name, part in pieces if name == query]), rows)
+    assert [span.name for span in spans[1:]] == [f"setup: {query}" for query in whole.queries]
+    assert done.count(1.0) == 5 and sum(a > b for a, b in pairwise(done)) == 4
+    # who stops half-way leaves no span open
+    spans.clear()
+    key = new_key(backend, r1cs, DEV, device, timeline)
+    next(key.pieces)
+    key.pieces.close()
+    assert [(span.name, span.failed) for span in spans] == [
+        ("setup: polynomials", False),
+        ("setup: h", True),
+    ]
