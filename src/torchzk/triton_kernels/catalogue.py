@@ -2,8 +2,8 @@
 
 What takes longest comes first. Sizes are no part of it: all lengths, and all domains of 2^12
 elements and more, are launched with the constants that stand here. Arguments that a kernel does
-not list in `do_not_specialize` point, to int32 if nothing else is said, and at multiples of 16.
-`rate`, which only measures, is left out.
+not list in `do_not_specialize` point, to int32 if nothing else is said, and at multiples of 16
+where it makes a difference. `rate`, which only measures, is left out.
 """
 
 from __future__ import annotations

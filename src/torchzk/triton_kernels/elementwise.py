@@ -22,7 +22,8 @@ Unary = Literal["neg", "sqr"]
 Binary = Literal["add", "sub", "mul"]
 
 
-@triton.jit(do_not_specialize=["n", "a_plane"])
+# words are read one by one, so what starts anywhere is no other kernel
+@triton.jit(do_not_specialize=["n", "a_plane"], do_not_specialize_on_alignment=["a_ptr"])
 def unary_kernel(
     out_ptr,  # [W, n] int32
     a_ptr,  # [W, n] int32, words a_plane apart
@@ -43,7 +44,10 @@ def unary_kernel(
     limbs.store(out_ptr, tl.cast(n, tl.int64), offs, mask, x, F)
 
 
-@triton.jit(do_not_specialize=["n", "a_plane", "b_plane"])
+@triton.jit(
+    do_not_specialize=["n", "a_plane", "b_plane"],
+    do_not_specialize_on_alignment=["a_ptr", "b_ptr"],
+)
 def binary_kernel(
     out_ptr,  # [W, n] int32
     a_ptr,  # [W, n] int32, words a_plane apart
@@ -72,7 +76,7 @@ def binary_kernel(
 _FACTOR = [f"k{i}" for i in range(12)]
 
 
-@triton.jit(do_not_specialize=["n", "a_plane", *_FACTOR])
+@triton.jit(do_not_specialize=["n", "a_plane", *_FACTOR], do_not_specialize_on_alignment=["a_ptr"])
 def scale_kernel(
     out_ptr,  # [W, n] int32
     a_ptr,  # [W, n] int32, words a_plane apart, any number of W words

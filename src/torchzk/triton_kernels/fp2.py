@@ -54,7 +54,7 @@ def fp2_batch_inverse(a: torch.Tensor, field: PrimeField) -> torch.Tensor:
     return out.view(a.shape)
 
 
-@triton.jit(do_not_specialize=["n", "a_plane"])
+@triton.jit(do_not_specialize=["n", "a_plane"], do_not_specialize_on_alignment=["a_ptr"])
 def norm_kernel(
     out_ptr,  # [L, n] int32: c0^2 + c1^2
     a_ptr,  # [2 L, n] int32, words a_plane apart
@@ -71,7 +71,7 @@ def norm_kernel(
     limbs.store(out_ptr, tl.cast(n, tl.int64), offs, mask, norm, P)
 
 
-@triton.jit(do_not_specialize=["n", "a_plane"])
+@triton.jit(do_not_specialize=["n", "a_plane"], do_not_specialize_on_alignment=["a_ptr"])
 def conjugate_kernel(
     out_ptr,  # [2 L, n] int32: s (c0 - c1 u)
     a_ptr,  # [2 L, n] int32, words a_plane apart

@@ -26,7 +26,9 @@ TOP = 1 << 14
 """As many elements are inverted alone: on one H200 2^8 of them took as long as 2^14."""
 
 
-@triton.jit(do_not_specialize=["n", "a_plane", "lanes", "steps"])
+@triton.jit(
+    do_not_specialize=["n", "a_plane", "lanes", "steps"], do_not_specialize_on_alignment=["a_ptr"]
+)
 def products_kernel(
     before_ptr,  # [L, n] int32: the product of a lane's elements before this one
     product_ptr,  # [L, lanes] int32
@@ -52,7 +54,9 @@ def products_kernel(
     limbs.store(product_ptr, stride, lane, lane < lanes, product, F)
 
 
-@triton.jit(do_not_specialize=["n", "a_plane", "lanes", "steps"])
+@triton.jit(
+    do_not_specialize=["n", "a_plane", "lanes", "steps"], do_not_specialize_on_alignment=["a_ptr"]
+)
 def inverses_kernel(
     out_ptr,  # [L, n] int32: holds what products_kernel left in before_ptr, takes the inverses
     inverse_ptr,  # [L, lanes] int32: inverses of the lanes' products
@@ -80,7 +84,7 @@ def inverses_kernel(
         inverse = limbs.mul(inverse, limbs.select(zero, one, a, F), F)
 
 
-@triton.jit(do_not_specialize=["n", "a_plane"])
+@triton.jit(do_not_specialize=["n", "a_plane"], do_not_specialize_on_alignment=["a_ptr"])
 def fermat_kernel(
     out_ptr,  # [L, n] int32
     a_ptr,  # [L, n] int32, words a_plane apart

@@ -51,7 +51,10 @@ def _sbox(x, post, F: tl.constexpr):
     return square, fourth, limbs.add(limbs.mul(fourth, x, F), post, F)
 
 
-@triton.jit(do_not_specialize=["n", "element", "plane", "table_plane", "width", "partial", "wires"])
+@triton.jit(
+    do_not_specialize=["n", "element", "plane", "table_plane", "width", "partial", "wires"],
+    do_not_specialize_on_alignment=["inputs_ptr"],
+)
 def poseidon_kernel(
     out_ptr,  # [8, wires, n] int32, or [8, 1, n] for the digests alone
     inputs_ptr,  # int32: word and element plane and element apart, of n hashes side by side

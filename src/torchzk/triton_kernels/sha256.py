@@ -45,7 +45,9 @@ def _message_word(ptr, place, length, n_words, there):
     return tl.where(place == n_words - 1, bits.to(tl.uint32), word)
 
 
-@triton.jit(do_not_specialize=["n", "length", "n_blocks"])
+@triton.jit(
+    do_not_specialize=["n", "length", "n_blocks"], do_not_specialize_on_alignment=["messages_ptr"]
+)
 def digest_kernel(
     out_ptr,  # [n, 32] uint8
     messages_ptr,  # [n, length] uint8

@@ -46,7 +46,10 @@ def _schedule(ptr, step, plane, w, mask):
     return total.to(tl.uint32)
 
 
-@triton.jit(do_not_specialize=["n", "blocks_plane", "states_plane"])
+@triton.jit(
+    do_not_specialize=["n", "blocks_plane", "states_plane"],
+    do_not_specialize_on_alignment=["blocks_ptr", "states_ptr"],
+)
 def steps_kernel(
     out_ptr,  # [N_STEPS, n] int64
     blocks_ptr,  # [16, n] int32, words blocks_plane apart

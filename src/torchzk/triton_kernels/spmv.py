@@ -28,7 +28,11 @@ _SIZES += ("inputs_plane", "aux_plane", "aux_column", "aux_copy", "aux_own")
 _SIZES += ("n_shared_inputs", "n_inputs", "n_shared_aux", "n_imports")
 
 
-@triton.jit(do_not_specialize=_SIZES)
+# words are read and written one by one, wherever they start
+@triton.jit(
+    do_not_specialize=_SIZES,
+    do_not_specialize_on_alignment=["out_ptr", "inputs_ptr", "aux_ptr"],
+)
 def spmv_kernel(
     out_ptr,  # int32: word, row and copy out_plane, out_row and out_copy apart
     order_ptr,  # [n] rows
