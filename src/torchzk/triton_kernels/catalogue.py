@@ -70,8 +70,8 @@ _LOG_SIZES = (12, 13, 14)
 def launches(variant: Variant, arch: int) -> list[Launch]:
     """Every launch in one variant of the kernels on an architecture as in sm_90, each once."""
     found = [
-        *_points(2, variant, arch),
         *_hashes(variant),
+        *_points(2, variant, arch),
         *_points(1, variant, arch),
         *_transforms(variant, arch),
         *_labels(arch),

@@ -24,7 +24,7 @@ from torchzk.triton_kernels.catalogue import Launch, launches
 from torchzk.triton_kernels.code import Variant
 from torchzk.triton_kernels.launch import arch_of, on_device
 
-# ptxas takes up to 0.4 GiB
+# ptxas takes up to 0.5 GiB
 _MOST_THREADS = 16
 
 
