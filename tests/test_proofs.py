@@ -132,6 +132,21 @@ def test_fixed_randomisers_give_the_reference_bytes(
     api.verify(session, job, result.proof, api.get_verifying_key(session))
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="13 proofs of minutes each on a CPU")
+def test_a_non_interactive_porep_is_proven_partition_by_partition(
+    opened: Callable[[str], Opened], golden: Path, tmp_path: Path
+) -> None:
+    session, keys = opened("porep")
+    job = api.load_job(session, job_file(golden, tmp_path, "sector2k_ni_porep"))
+    api.check(session, job)
+    result = api.prove(session, job, keys)
+    assert result.partitions == 13 and len(result.proof) == 13 * 192
+    # the partitions in another order prove nothing
+    turned = result.proof[192:] + result.proof[:192]
+    with pytest.raises(ProofError, match="does not hold"):
+        api.verify(session, job, turned, keys.verifying)
+
+
 @pytest.mark.parametrize("kind", KEYS)
 def test_proofs_of_the_reference_hold_for_our_jobs(
     golden: Path, tmp_path: Path, device: torch.device, kind: str

@@ -93,7 +93,7 @@ def add_config_flags(parser: Parser, *, job: bool) -> None:
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
     add_backend_flag(parser)
     if job:
-        parser.add_argument("--input", type=Path, metavar="JOB", help="the job file")
+        parser.add_argument("--input", type=Path, metavar="JOB", help="the job, or a C1 output")
 
 
 def u64(text: str) -> int:
