@@ -88,7 +88,7 @@ def main(argv: list[str]) -> int:
         for log_n in DOMAINS:
             first(f"domain of 2^{log_n}", partial(transform, log_n))
         for name, o in OPERATIONS.items():
-            # `rate` is no operation; few elements have passes of their own
+            # chains also measure; few elements have passes of their own
             if name not in ("chain", "transforms", "quotient"):
                 first(name, partial(o.run, triton_kernels, device, o.size))
     print(f"{counted:.2f} s are counted; {args.most:.0f} s may be taken")

@@ -114,15 +114,21 @@ def _curve(backend: Backend, device: torch.device, curve: Curve) -> Iterator[_Qu
 
 
 def _transforms(backend: Backend, device: torch.device) -> Iterator[_Question]:
-    domain, r = Domain(3), FR.modulus
+    # few terms of many elements, so that there are passes of every kind
+    domain, r = Domain(12), FR.modulus
     n = domain.size
+    x, y = {0: 5, 1: r - 1, n // 2 + 1: 3, n - 1: r - 7}, {3: 1 << 200, n - 2: r - 5, n - 1: 11}
+    powers = [1]
+    while len(powers) < n:
+        powers.append(powers[-1] * domain.omega % r)
 
-    def values(x: list[int]) -> list[int]:
-        powers = [pow(domain.omega, k, r) for k in range(n)]
-        return [sum(v * pow(w, j, r) for j, v in enumerate(x)) % r for w in powers]
+    def values(polynomial: dict[int, int]) -> list[int]:
+        terms = polynomial.items()
+        return [sum(v * powers[i * k % n] for i, v in terms) % r for k in range(n)]
 
-    x, y = ([pow(base, i, r) for i in range(n)] for base in (5, r - 7))
-    yield "transform", lambda: unpack(backend.ntt(pack(x, FR, device), domain)), values(x)
+    def transform() -> object:
+        dense = [x.get(i, 0) for i in range(n)]
+        return unpack(backend.ntt(pack(dense, FR, device), domain))
 
     def quotient() -> object:
         products = [u * v % r for u, v in zip(values(x), values(y), strict=True)]
@@ -130,7 +136,12 @@ def _transforms(backend: Backend, device: torch.device) -> Iterator[_Question]:
         return unpack_mont(backend.quotient(a, b, c, domain), FR)
 
     # x y = low + X^n high, and c agrees with low + high, so that x y - c = (X^n - 1) high
-    high = [sum(x[i] * y[n + k - i] for i in range(k + 1, n)) % r for k in range(n)]
+    high = [0] * n
+    for i, u in x.items():
+        for j, v in y.items():
+            if i + j >= n:
+                high[i + j - n] = (high[i + j - n] + u * v) % r
+    yield "transform", transform, values(x)
     yield "quotient", quotient, high
 
 

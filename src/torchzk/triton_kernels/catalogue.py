@@ -3,7 +3,7 @@
 What takes longest comes first. Sizes are no part of it: all lengths, and all domains of 2^12
 elements and more, are launched with the constants that stand here. Arguments that a kernel does
 not list in `do_not_specialize` point, to int32 if nothing else is said, and at multiples of 16
-where it makes a difference. `rate`, which only measures, is left out.
+where it makes a difference. Chains that only measure are left out.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from torchzk.triton_kernels import (
     msm_reduce,
     ntt_passes,
     pair_sums,
+    rate,
     twiddles,
 )
 from torchzk.triton_kernels.code import Variant, field_code
@@ -185,6 +186,8 @@ def _elements(variant: Variant, arch: int) -> Iterator[Launch]:
         shape = shape_for("elementwise", field.n_limbs, arch)
         for op in ("mul", "add", "sub"):
             yield _launch(elementwise.binary_kernel, shape, OP=op, F=code)
+        # `variants` asks for no other
+        yield _launch(rate.chain_kernel, shape, OP="mul", UNROLLED=1, F=code)
         for op in ("sqr", "neg"):
             yield _launch(elementwise.unary_kernel, shape, OP=op, F=code)
         if degree == 2:
