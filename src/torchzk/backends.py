@@ -182,7 +182,7 @@ def compile_ahead(
         device: Where it runs.
         advance: Gets the fraction done, from 0 to 1.
     """
-    if name == "torch" or device.type != "cuda":
+    if name == "torch" or device.type != "cuda" or torch.version.hip:
         return None
     from torchzk.triton_kernels import warm
 

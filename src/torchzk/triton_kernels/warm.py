@@ -21,7 +21,6 @@ import torch
 import triton
 
 from torchzk.triton_kernels.catalogue import Launch, launches
-from torchzk.triton_kernels.code import Variant
 from torchzk.triton_kernels.launch import arch_of, on_device
 
 # ptxas takes up to 0.5 GiB
@@ -48,21 +47,23 @@ class Warmed:
 def warm(
     device: torch.device, advance: Callable[[float], None] = lambda _: None, *, threads: int = 0
 ) -> Warmed:
-    """Compile all kernels for `device`, in the variant that `variants.choose` tries first there.
+    """Compile all kernels for `device`, in PTX, which `variants.choose` tries first.
+
+    Plain code is left to its first use: there are kernels that take minutes, and need not come.
 
     Args:
-        device: A CUDA device.
+        device: A CUDA device of NVIDIA's.
         advance: Gets the fraction done, from 0 to 1.
         threads: How many compile at once; as many as there are processors by default.
     """
     start = time.perf_counter()
-    variant: Variant = "plain" if torch.version.hip else "ptx"
-    all_launches = launches(variant, arch_of(device))
-    compiled, failed = 0, []
+    all_launches = launches("ptx", arch_of(device))
+    failed: list[str] = []
+    # appended to by many threads
+    hits: list[bool] = []
 
     def listener(*, cache_hit: bool, **_: Any) -> None:
-        nonlocal compiled
-        compiled += not cache_hit
+        hits.append(cache_hit)
 
     pool = _Pool(threads or min(len(os.sched_getaffinity(0)), _MOST_THREADS))
     knobs = triton.knobs.compilation
@@ -76,7 +77,8 @@ def warm(
                 if reason is not None:
                     failed.append(f"{started[future].kernel.__name__}: {reason}")
                 advance(done / len(started))
-    return Warmed(len(all_launches), compiled, time.perf_counter() - start, tuple(failed))
+    seconds = time.perf_counter() - start
+    return Warmed(len(all_launches), hits.count(False), seconds, tuple(failed))
 
 
 class _Pool(ThreadPoolExecutor):
