@@ -52,8 +52,7 @@ class PorepCircuit(Circuit[PorepJob, PorepWitness]):
         return load_porep_job(source, self.shape, miner_id=miner_id, sector_number=sector_number)
 
     def check_job(self, backend: Backend, device: torch.device, job: PorepJob) -> None:
-        numbers = {"miner_id": job.miner_id, "sector_number": job.sector_number}
-        check_porep(backend, device, job.c1, **numbers)
+        check_porep(backend, device, job.c1, miner_id=job.miner_id, sector_number=job.sector_number)
 
     def witness(
         self, backend: Backend, device: torch.device, job: PorepJob, partition: int
