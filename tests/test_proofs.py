@@ -52,7 +52,11 @@ JOBS = {
     "sector2k_b_porep": ("porep", ["sector2k_b_porep 0"]),
 }
 # millions of constraints: seconds on a GPU
-HEAVY = () if torch.cuda.is_available() else (pytest.mark.full("a quarter of an hour on a CPU"),)
+HEAVY = (
+    ()
+    if torch.cuda.is_available()
+    else (pytest.mark.full("a quarter of an hour a circuit on a CPU"),)
+)
 MARKS = {"winning": (), "window": (), "update": HEAVY, "porep": HEAVY}
 KINDS = [pytest.param(kind, marks=marks) for kind, marks in MARKS.items()]
 PROVEN = [pytest.param(name, "", marks=MARKS[kind]) for name, (kind, _) in JOBS.items()]
