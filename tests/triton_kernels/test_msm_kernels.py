@@ -51,7 +51,7 @@ def asm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reference_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
     """`add_pairs` for named pairs, with the operations of the reference."""
-    assert pairs.source is not None
+    assert pairs.source is not None and pairs.source.is_contiguous()
 
     def rows(names: torch.Tensor) -> torch.Tensor:
         some = pairs.left[(names.clamp(min=0) & (MINUS - 1)).long()]
@@ -219,15 +219,97 @@ def test_batch_addition_of_what_is_not_there(device: torch.device) -> None:
 
 
 @both
-@pytest.mark.parametrize("n_bits", [1, 13, 255])
+@pytest.mark.parametrize("n_bits", [1, 6, 13, 255])
 @pytest.mark.usefixtures("quick")
 def test_fixed_base(device: torch.device, curve: Curve, n_bits: int) -> None:
+    """From one window to many; 20 scalars of 6 bits have two."""
     rng, top = random.Random(n_bits), min(1 << n_bits, R)
     for n in (0, 1, 20):
         x = pack([rng.randrange(top) for _ in range(n)], FR, device)
         for base in (curve.generator, None):
             got = fixed_base(x, base, curve)
             assert torch.equal(got, ops.fixed_base(x, base, curve))
+
+
+@pytest.mark.parametrize("bits", [2, 5, 9, 16])
+@pytest.mark.usefixtures("quick")
+def test_any_window_and_limit(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch, curve: Curve, bits: int
+) -> None:
+    """The result depends neither on the windows nor on the pieces."""
+    monkeypatch.setattr(kernels, "_window_bits", lambda n, bound, device: bits)
+    monkeypatch.setattr(kernels, "_MAX_POINTS", 25)
+    known = [p for _, p in multiples(curve, 40, seed=11)]
+    factors = scalars(40, seed=12)
+    rows, x = points_to_rows(known, curve, device), pack(factors, FR, device)
+    want = total(curve, factors, known)
+    for limit in (1, 1 << 30):
+        assert kernels.msm(x, rows, curve, limit_bytes=limit) == want
+
+
+@both
+@pytest.mark.parametrize("n_bits", [1, 12, 13, 64, 255])
+@pytest.mark.usefixtures("quick")
+def test_bit_sums(device: torch.device, curve: Curve, n_bits: int) -> None:
+    rng = random.Random(n_bits)
+    known = [p for _, p in multiples(curve, 50, seed=13)]
+    top = min(1 << n_bits, R)
+    factors = [0, top - 1, 1] + [rng.randrange(top) for _ in range(47)]
+    rows, x = points_to_rows(known, curve, device), pack(factors, FR, device)
+    assert kernels.bit_sums(x, rows, curve, n_bits) == ops.bit_sums(x, rows, curve, n_bits)
+
+
+def test_bit_sums_of_nothing_and_of_too_much(device: torch.device) -> None:
+    empty = points_to_rows([], G1, device)
+    assert kernels.bit_sums(pack([], FR, device), empty, G1, 5) == [None] * 5
+    rows = points_to_rows([G1.generator], G1, device)
+    with pytest.raises(LayoutError, match="below 2\\^3"):
+        kernels.bit_sums(pack([8], FR, device), rows, G1, 3)
+
+
+@both
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_batch_addition(device: torch.device, curve: Curve, n: int) -> None:
+    known = [p for _, p in multiples(curve, n, seed=n + 3)]
+    rows = points_to_rows(known, curve, device)
+    assert batch_add(rows, None, curve) == total(curve, [1] * n, known)
+    bits = torch.tensor([i % 3 != 1 for i in range(n)], dtype=torch.bool, device=device)
+    # one index comes again, and its point meets itself
+    again = torch.tensor([0, *range(0, n, 2)] if n else [], dtype=torch.int64, device=device)
+    for chosen in (bits, again):
+        want = ops.batch_add(rows, chosen, curve)
+        assert batch_add(rows, chosen, curve) == want
+
+
+def test_batch_addition_of_what_is_not_there(device: torch.device) -> None:
+    rows = points_to_rows([G1.generator] * 3, G1, device)
+    for bad in ([0, 3], [-1]):
+        with pytest.raises(LayoutError, match="outside"):
+            batch_add(rows, torch.tensor(bad, device=device), G1)
+    with pytest.raises(LayoutError, match="chooses none"):
+        batch_add(rows, torch.ones(2, dtype=torch.bool, device=device), G1)
+
+
+@both
+@pytest.mark.parametrize("n_bits", [1, 6, 13, 255])
+@pytest.mark.usefixtures("quick")
+def test_fixed_base(device: torch.device, curve: Curve, n_bits: int) -> None:
+    """From one window to many; 20 scalars of 6 bits have two."""
+    rng, top = random.Random(n_bits), min(1 << n_bits, R)
+    for n in (0, 1, 20):
+        x = pack([rng.randrange(top) for _ in range(n)], FR, device)
+        for base in (curve.generator, None):
+            got = fixed_base(x, base, curve)
+            assert torch.equal(got, ops.fixed_base(x, base, curve))
+
+
+def test_multiples_of_two_windows(device: torch.device) -> None:
+    """All kernels together; an index of two columns is not copied on its way."""
+    x = pack([0, 1, 7, 8, 9, 31, 60, 63], FR, device)
+    windows = fixed_base_module._windows(8, scalar_bound(x), device)
+    assert windows.count == 2
+    got = fixed_base(x, G1.generator, G1)
+    assert torch.equal(got, ops.fixed_base(x, G1.generator, G1))
 
 
 @pytest.mark.parametrize("bits", [2, 5, 8, 12, 13, 16, 22])

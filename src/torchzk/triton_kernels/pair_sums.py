@@ -54,7 +54,7 @@ def neighbours(rows: torch.Tensor) -> Pairs:
 
 def named(rows: torch.Tensor, source: torch.Tensor) -> Pairs:
     """Pairs of `rows` by index, int32 `[n, 2]`; an index may carry `MINUS`."""
-    return Pairs(rows, rows, len(source), source=source)
+    return Pairs(rows, rows, len(source), source=source.contiguous())
 
 
 @triton.jit
