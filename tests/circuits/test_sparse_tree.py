@@ -9,12 +9,11 @@ import pytest
 import torch
 
 from torchzk.backends import Backend
+from torchzk.circuits.elements import from_planes, octets_of, to_planes
 from torchzk.circuits.replica_id import clear_top_bits
 from torchzk.circuits.sparse_tree import (
     ZERO,
     poseidon_tree,
-    to_elements,
-    to_limbs,
     zero_data_tree,
 )
 from torchzk.circuits.vanilla import MerkleProof
@@ -101,6 +100,6 @@ def test_zero_data(n_levels: int, root: str) -> None:
 
 def test_elements_come_back(backend: Backend, device: torch.device) -> None:
     elements = [v.to_bytes(32, "little") for v in (0, 1, FR.modulus - 1, 1 << 200)]
-    limbs = to_limbs(backend, device, elements)
-    assert limbs.shape == (8, 4)
-    assert to_elements(backend, limbs) == elements
+    planes = to_planes(backend, device, octets_of(elements))
+    assert planes.shape == (8, 4)
+    assert from_planes(backend, planes) == elements

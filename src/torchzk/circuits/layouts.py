@@ -19,6 +19,10 @@ from torchzk.circuits.sectors import TreeShape
 from torchzk.params.fields import FR, split
 
 ELEMENT_BYTES = 32
+VARIANTS = ("Single", "Sub", "Top")
+"""Variants of a Merkle proof, by their number: the parts of its path beyond the first."""
+PATH_NAMES = ("base_proof", "sub_proof", "top_proof")
+"""What the parts of a path are called where there are several."""
 Octets = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.intp]
@@ -128,18 +132,17 @@ def merkle_proof(tree: TreeShape | None, binary_levels: int = 0) -> Struct:
     first, *upper = tree.parts
     if not upper:
         return _single(first)
-    names = ("base_proof", "sub_proof", "top_proof")
     paths: tuple[tuple[str, Layout], ...] = tuple(
-        (name, _path(part)) for name, part in zip(names, tree.parts, strict=False)
+        (name, _path(part)) for name, part in zip(PATH_NAMES, tree.parts, strict=False)
     )
     fields = (*paths, ("root", ELEMENT), ("leaf", ELEMENT))
-    variant = Variant(("Sub", "Top")[len(upper) - 1], len(upper), Struct(fields))
+    variant = Variant(VARIANTS[len(upper)], len(upper), Struct(fields))
     return Struct((("data", variant),))
 
 
 def _single(arities: tuple[int, ...]) -> Struct:
     fields = (("root", ELEMENT), ("leaf", ELEMENT), ("path", _path(arities)))
-    return Struct((("data", Variant("Single", 0, Struct(fields))),))
+    return Struct((("data", Variant(VARIANTS[0], 0, Struct(fields))),))
 
 
 def _path(arities: tuple[int, ...]) -> Struct:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from torchzk.backends import Backend
+from torchzk.circuits.part_paths import MerklePart
 from torchzk.params.poseidon import Poseidon
 
 
@@ -32,6 +33,24 @@ def path_nodes(
             Poseidon.merkle(others.shape[-1] + 1),
         )
         yield node
+
+
+def siblings_of(
+    planes: torch.Tensor, paths: Sequence[MerklePart], arities: Sequence[int]
+) -> tuple[torch.Tensor, ...]:
+    """The siblings of some paths, a tensor a level: `[8, *batch, paths, arity - 1]`.
+
+    Args:
+        planes: `[8, *batch, n]`: the elements that the paths are among.
+        paths: Of one tree shape.
+        arities: Of each level, from the leaf upwards.
+    """
+    out, first = [], [path.siblings.start for path in paths]
+    for arity in arities:
+        places = torch.tensor([range(i, i + arity - 1) for i in first], device=planes.device)
+        out.append(planes[..., places])
+        first = [i + arity - 1 for i in first]
+    return tuple(out)
 
 
 def _children(node: torch.Tensor, siblings: torch.Tensor, index: torch.Tensor) -> torch.Tensor:

@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from torchzk.circuits.layouts import ELEMENT_BYTES, Integers, Octets
-from torchzk.circuits.path_faults import ComputedPath
-from torchzk.circuits.porep_parts import MerklePart
+from torchzk.circuits.layouts import ELEMENT_BYTES, VARIANTS, Integers, Octets, Template
+from torchzk.circuits.path_faults import ComputedPath, siblings_by_level
 from torchzk.circuits.replica_id import clear_top_bits
+
+
+@dataclass(frozen=True)
+class MerklePart:
+    """A Merkle proof. Levels run from the leaf upwards."""
+
+    name: str
+    """Dotted, without the enum around it."""
+    leaf: int
+    root: int
+    siblings: slice
+    """Elements, level by level."""
+    indices: slice
+    """Integers: a place a level."""
+
+
+def merkle_part(known: Template, name: str) -> MerklePart:
+    """Where the Merkle proof called `name` is."""
+    variant = next(v for v in VARIANTS if f"{name}.data.{v}" in known.parts)
+    body = f"{name}.data.{variant}"
+    inside = known.parts[body]
+    leaf, root = (known.parts[f"{body}.{x}"].elements.start for x in ("leaf", "root"))
+    # root and leaf stand before the path or behind it
+    first, last = inside.elements.start, inside.elements.stop
+    siblings = slice(first + 2, last) if variant == VARIANTS[0] else slice(first, last - 2)
+    return MerklePart(name, leaf, root, siblings, inside.integers)
 
 
 def put_places(out: Integers, path: MerklePart, leaves: Integers, arities: Sequence[int]) -> None:
@@ -58,7 +84,7 @@ def computed_path(
     """A path with its nodes, for the search of a fault."""
     return ComputedPath(
         indices=tuple(integers[path.indices].tolist()),
-        siblings=tuple(_by_level(elements[path.siblings], arities)),
+        siblings=siblings_by_level(elements[path.siblings].tobytes(), arities),
         nodes=tuple(nodes),
     )
 
@@ -67,11 +93,3 @@ def computed_data_path(elements: Octets, integers: Integers, path: MerklePart) -
     """The same of a path in TreeD, whose nodes it hashes."""
     nodes = [int.from_bytes(x, "little") for x in data_nodes(elements, integers, path)]
     return computed_path(elements, integers, path, (2,) * (len(nodes) - 1), nodes)
-
-
-def _by_level(siblings: Octets, arities: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    values = [int.from_bytes(x.tobytes(), "little") for x in siblings]
-    start = 0
-    for arity in arities:
-        yield tuple(values[start : start + arity - 1])
-        start += arity - 1

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from torchzk.circuits.layouts import ELEMENT_BYTES
 
 Position = tuple[int, ...]
 """A node of the tree: the indices of its path from its own level up to the root."""
@@ -29,6 +32,14 @@ class ComputedPath:
         own, above = self.indices[level], self.indices[level + 1 :]
         for i, value in enumerate(self.siblings[level]):
             yield (i + (i >= own), *above), value
+
+
+def siblings_by_level(raw: bytes, arities: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Siblings of a path, in 32 little-endian bytes each, as `ComputedPath` has them."""
+    starts = range(0, len(raw), ELEMENT_BYTES)
+    values = [int.from_bytes(raw[i : i + ELEMENT_BYTES], "little") for i in starts]
+    ends = list(accumulate(arity - 1 for arity in arities))
+    return tuple(tuple(values[start:end]) for start, end in pairwise((0, *ends)))
 
 
 def describe_fault(paths: Sequence[ComputedPath], bad: int, root: int) -> str:

@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from torchzk.circuits.layouts import Places, Template, template
+from torchzk.circuits.part_paths import MerklePart, merkle_part
 from torchzk.circuits.porep_layout import challenge_layout
 from torchzk.circuits.porep_shapes import (
     DRG_PARENTS,
@@ -19,20 +20,6 @@ from torchzk.circuits.porep_shapes import (
     LABEL_PARENTS,
     StackedShape,
 )
-
-
-@dataclass(frozen=True)
-class MerklePart:
-    """A Merkle proof. Levels run from the leaf upwards."""
-
-    name: str
-    """Dotted, without the enum around it."""
-    leaf: int
-    root: int
-    siblings: slice
-    """Elements, level by level."""
-    indices: slice
-    """Integers: a place a level."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +53,6 @@ class PorepParts:
     def paths(self) -> tuple[MerklePart, ...]:
         """The paths in Poseidon trees: 14 parents' columns, the replica node, the own column."""
         return (*self.columns[1:], self.replica, self.columns[0])
-
-
-def merkle_part(known: Template, name: str) -> MerklePart:
-    """Where the Merkle proof called `name` is."""
-    variant = next(v for v in ("Single", "Sub", "Top") if f"{name}.data.{v}" in known.parts)
-    body = f"{name}.data.{variant}"
-    inside = known.parts[body]
-    leaf, root = (known.parts[f"{body}.{x}"].elements.start for x in ("leaf", "root"))
-    # root and leaf stand before the path or behind it
-    first, last = inside.elements.start, inside.elements.stop
-    siblings = slice(first + 2, last) if variant == "Single" else slice(first, last - 2)
-    return MerklePart(name, leaf, root, siblings, inside.integers)
 
 
 @lru_cache(maxsize=16)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.c1 import C1
-from torchzk.circuits.layouts import Octets
-from torchzk.circuits.porep_parts import MerklePart, porep_parts
+from torchzk.circuits.elements import to_planes
+from torchzk.circuits.merkle_paths import siblings_of
+from torchzk.circuits.porep_parts import porep_parts
 from torchzk.circuits.porep_witness import MerklePaths, PorepWitness
-from torchzk.params.fields import FR
 
 
 def porep_witness(backend: Backend, device: torch.device, c1: C1, partition: int) -> PorepWitness:
@@ -55,28 +53,3 @@ def witness_of_planes(
             siblings=siblings_of(planes, paths, c1.shape.arities),
         ),
     )
-
-
-def siblings_of(
-    planes: torch.Tensor, paths: Sequence[MerklePart], arities: Sequence[int]
-) -> tuple[torch.Tensor, ...]:
-    """The siblings of some paths, a tensor a level: `[8, *batch, paths, arity - 1]`.
-
-    Args:
-        planes: `[8, *batch, n]`: the elements that the paths are among.
-        paths: Of one tree shape.
-        arities: Of each level, from the leaf upwards.
-    """
-    out, first = [], [path.siblings.start for path in paths]
-    for arity in arities:
-        places = torch.tensor([range(i, i + arity - 1) for i in first], device=planes.device)
-        out.append(planes[..., places])
-        first = [i + arity - 1 for i in first]
-    return tuple(out)
-
-
-def to_planes(backend: Backend, device: torch.device, elements: Octets) -> torch.Tensor:
-    """Canonical elements `[*batch, 32]` as limb planes `[8, *batch]` in Montgomery form."""
-    words = np.ascontiguousarray(elements).view("<i4")
-    planes = torch.tensor(words, device=device).movedim(-1, 0).contiguous()
-    return backend.to_mont(planes, FR)

@@ -13,6 +13,7 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.c1 import C1
+from torchzk.circuits.elements import to_planes
 from torchzk.circuits.merkle_paths import first_difference, path_nodes
 from torchzk.circuits.miner_id import prover_id
 from torchzk.circuits.part_paths import computed_path
@@ -21,14 +22,14 @@ from torchzk.circuits.porep_batch import PorepBatch
 from torchzk.circuits.porep_label_checks import check_data_paths, check_labels
 from torchzk.circuits.porep_node_checks import check_nodes
 from torchzk.circuits.porep_parts import porep_parts
-from torchzk.circuits.porep_slots import to_planes, witness_of_planes
+from torchzk.circuits.porep_slots import witness_of_planes
 from torchzk.circuits.replica_id import porep_id, replica_id
 from torchzk.errors import InputError
 from torchzk.ops.layout import unpack_mont
 from torchzk.params.fields import FR
 from torchzk.params.poseidon import Poseidon
 
-# a non-interactive proof has 126 of them, 8 MB each
+# a non-interactive proof has 126 of them, each with 1 MB of elements
 _PARTITIONS_AT_ONCE = 10
 
 

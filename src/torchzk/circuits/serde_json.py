@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from torchzk.circuits.layouts import ELEMENT_BYTES, PATH_NAMES, VARIANTS
 from torchzk.circuits.sectors import TreeShape
-from torchzk.circuits.vanilla import ELEMENT_BYTES, MerkleProof
+from torchzk.circuits.vanilla import MerkleProof
 
 Value = bytes | str | int | None | Sequence["Value"] | Mapping[str, "Value"]
 """What is written: `bytes` stand for a list of numbers."""
 
 _NUMBERS = tuple(map(str, range(256)))
-_VARIANTS = ("Single", "Sub", "Top")
 
 
 class CompactJson:
@@ -46,10 +46,9 @@ def merkle_value(proof: MerkleProof, tree: TreeShape | None) -> Value:
     paths = [{"path": [next(levels) for _ in part]} for part in parts]
     ends = {"root": proof.root, "leaf": proof.leaf}
     if len(paths) == 1:
-        return {"data": {"Single": {**ends, "path": paths[0]}}}
-    names = ("base_proof", "sub_proof", "top_proof")
-    named = dict(zip(names, paths, strict=False))
-    return {"data": {_VARIANTS[len(paths) - 1]: {**named, **ends}}}
+        return {"data": {VARIANTS[0]: {**ends, "path": paths[0]}}}
+    named = dict(zip(PATH_NAMES, paths, strict=False))
+    return {"data": {VARIANTS[len(paths) - 1]: {**named, **ends}}}
 
 
 def _levels(proof: MerkleProof, arities: Sequence[int]) -> list[Value]:

@@ -12,10 +12,11 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.challenges import challenge_indexes, leaf_challenge
+from torchzk.circuits.elements import to_planes
+from torchzk.circuits.layouts import ELEMENT_BYTES
 from torchzk.circuits.post_job import PostJob
 from torchzk.circuits.post_slots import PostSlots
 from torchzk.circuits.vanilla import SectorProof
-from torchzk.params.fields import FR
 
 
 def challenged_leaves(job: PostJob, partition: int) -> list[list[int]]:
@@ -86,9 +87,8 @@ def sector_tensors(
     s, c = len(sectors), len(sectors[0].paths)
 
     def elements(raw: bytes, *batch: int) -> torch.Tensor:
-        words = np.frombuffer(raw, dtype="<i4").reshape(*batch, FR.n_limbs)
-        planes = torch.tensor(words, device=device).movedim(-1, 0).contiguous()
-        return backend.to_mont(planes, FR)
+        octets = np.frombuffer(raw, dtype=np.uint8).reshape(*batch, ELEMENT_BYTES)
+        return to_planes(backend, device, octets)
 
     commitments = elements(
         b"".join(x.comm_r + x.comm_c + x.comm_r_last for x in sectors), s, 3

@@ -6,7 +6,6 @@ Source: spec/synthetic.md; shapes and hashes of spec/porep.md sections 1 and 6.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,9 +13,10 @@ import numpy as np
 import torch
 
 from torchzk.backends import Backend
-from torchzk.circuits.replica_id import clear_top_bits
-from torchzk.circuits.vanilla import ELEMENT_BYTES, MerkleProof
-from torchzk.params.fields import FR
+from torchzk.circuits.elements import from_planes, octets_of, to_planes
+from torchzk.circuits.layouts import ELEMENT_BYTES
+from torchzk.circuits.part_paths import data_node
+from torchzk.circuits.vanilla import MerkleProof
 from torchzk.params.poseidon import Poseidon
 
 ZERO = bytes(ELEMENT_BYTES)
@@ -63,7 +63,7 @@ def zero_data_tree(n_levels: int) -> SparseTree:
     """TreeD, binary with SHA-256, over 2^n_levels nodes of zeros."""
     values = [ZERO]
     for _ in range(n_levels):
-        values.append(clear_top_bits(hashlib.sha256(values[-1] * 2).digest()))
+        values.append(data_node(values[-1], values[-1]))
     return SparseTree((2,) * n_levels, tuple(Level({}, value) for value in values))
 
 
@@ -82,7 +82,7 @@ def poseidon_tree(
     values = [*(leaves[i] for i in places.tolist()), ZERO]
     levels = [_level(places, values)]
     # the last one is that of all other places
-    nodes = to_limbs(backend, device, values)
+    nodes = to_planes(backend, device, octets_of(values))
     for arity in arities:
         above = np.unique(places // arity)
         children = above[:, None] * arity + np.arange(arity)
@@ -93,21 +93,8 @@ def poseidon_tree(
         gathered = nodes[:, torch.tensor(column.T, device=device)]
         nodes = backend.poseidon(gathered, Poseidon.merkle(arity))
         places = above
-        levels.append(_level(places, to_elements(backend, nodes)))
+        levels.append(_level(places, from_planes(backend, nodes)))
     return SparseTree(tuple(arities), tuple(levels))
-
-
-def to_limbs(backend: Backend, device: torch.device, elements: Sequence[bytes]) -> torch.Tensor:
-    """Canonical little-endian Fr of 32 bytes as `[8, n]` in Montgomery form."""
-    words = np.frombuffer(b"".join(elements), dtype="<i4").reshape(-1, FR.n_limbs)
-    return backend.to_mont(torch.tensor(words.T, device=device).contiguous(), FR)
-
-
-def to_elements(backend: Backend, limbs: torch.Tensor) -> list[bytes]:
-    """Inverse of `to_limbs`."""
-    words = backend.from_mont(limbs, FR).t().contiguous().cpu().numpy().astype("<i4")
-    raw = words.tobytes()
-    return [raw[i : i + ELEMENT_BYTES] for i in range(0, len(raw), ELEMENT_BYTES)]
 
 
 def _level(places: np.typing.NDArray[np.int64], values: Sequence[bytes]) -> Level:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from torchzk.backends import Backend
+from torchzk.circuits.elements import from_planes, octets_of, to_planes
 from torchzk.circuits.labels import label
 from torchzk.circuits.miner_id import prover_id
 from torchzk.circuits.parents import parents
@@ -22,13 +23,7 @@ from torchzk.circuits.porep_shapes import DRG_PARENTS, StackedShape, porep_shape
 from torchzk.circuits.registered import RegisteredSeal
 from torchzk.circuits.replica_id import clear_top_bits, porep_id, replica_id
 from torchzk.circuits.seal_challenges import seal_challenges
-from torchzk.circuits.sparse_tree import (
-    SparseTree,
-    poseidon_tree,
-    to_elements,
-    to_limbs,
-    zero_data_tree,
-)
+from torchzk.circuits.sparse_tree import SparseTree, poseidon_tree, zero_data_tree
 from torchzk.errors import ConfigError
 from torchzk.params.poseidon import Poseidon
 from torchzk.timeline import Timeline
@@ -165,8 +160,9 @@ def _invented_label(replica: bytes, layer: int, node: int) -> bytes:
 
 
 def _column_hashes(columns: Columns, backend: Backend, device: torch.device) -> dict[int, bytes]:
-    rows = to_limbs(backend, device, [row for column in columns.values() for row in column])
+    octets = octets_of([row for column in columns.values() for row in column])
+    rows = to_planes(backend, device, octets)
     arity = len(next(iter(columns.values())))
     batch = rows.view(rows.shape[0], len(columns), arity).transpose(1, 2).contiguous()
-    hashes = to_elements(backend, backend.poseidon(batch, Poseidon.merkle(arity)))
+    hashes = from_planes(backend, backend.poseidon(batch, Poseidon.merkle(arity)))
     return dict(zip(columns, hashes, strict=True))

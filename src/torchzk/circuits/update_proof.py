@@ -27,7 +27,7 @@ from torchzk.circuits.layouts import (
     not_canonical,
     template,
 )
-from torchzk.circuits.porep_parts import MerklePart, merkle_part
+from torchzk.circuits.part_paths import MerklePart, merkle_part
 from torchzk.circuits.update_shapes import UpdateShape
 
 

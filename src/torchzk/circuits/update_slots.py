@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from torchzk.backends import Backend
+from torchzk.circuits.elements import to_planes
 from torchzk.circuits.layouts import Octets
-from torchzk.circuits.porep_slots import siblings_of, to_planes
+from torchzk.circuits.merkle_paths import siblings_of
 from torchzk.circuits.update_job import UpdateJob
 from torchzk.circuits.update_proof import update_parts
 from torchzk.circuits.update_witness import UpdateWitness

@@ -16,9 +16,11 @@ import numpy as np
 import torch
 
 from torchzk.backends import Backend
+from torchzk.circuits.elements import to_planes
 from torchzk.circuits.layouts import Integers
-from torchzk.circuits.merkle_paths import first_difference, path_nodes
+from torchzk.circuits.merkle_paths import first_difference, path_nodes, siblings_of
 from torchzk.circuits.part_paths import (
+    MerklePart,
     computed_data_path,
     computed_path,
     data_node,
@@ -27,8 +29,6 @@ from torchzk.circuits.part_paths import (
     put_places,
 )
 from torchzk.circuits.path_faults import describe_fault
-from torchzk.circuits.porep_parts import MerklePart
-from torchzk.circuits.porep_slots import siblings_of, to_planes
 from torchzk.circuits.update_challenges import phi, rho_index, update_challenges
 from torchzk.circuits.update_job import UpdateJob
 from torchzk.circuits.update_proof import UpdateParts, update_parts
@@ -160,6 +160,7 @@ class _Check:
                     )
             while len(apex) > 1:
                 apex = [data_node(*apex[j : j + 2]) for j in range(0, len(apex), 2)]
+            # the paths lead to comm_d_new, and all of them by the partition's node
             if apex[0] != nodes[shape.challenge_bits]:
                 raise InputError(
                     f"partition {k}: apex_leafs: do not hash to the partition's node of TreeD,"

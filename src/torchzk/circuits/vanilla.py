@@ -13,13 +13,10 @@ import numpy as np
 
 from torchzk.circuits.bincode import Reader
 from torchzk.circuits.json_input import Node
+from torchzk.circuits.layouts import ELEMENT_BYTES, PATH_NAMES, VARIANTS, not_canonical
 from torchzk.circuits.sectors import TreeShape
 from torchzk.errors import InputError
-from torchzk.params.fields import FR, split
 
-ELEMENT_BYTES = 32
-_VARIANTS = ("Single", "Sub", "Top")
-_PARTS = ("base_proof", "sub_proof", "top_proof")
 _SECTOR = "vanilla_proof.sectors[0]"
 _U64_MAX = (1 << 64) - 1
 
@@ -114,10 +111,10 @@ def _merkle_from_bincode(reader: Reader, tree: TreeShape, challenge: int) -> Mer
     single = len(tree.parts) == 1
     variant = _variant(tree)
     reader.inside = f"{_SECTOR}.inclusion_proofs[{challenge}].data"
-    number = reader.u32("variant", len(_VARIANTS))
-    if _VARIANTS[number] != variant:
+    number = reader.u32("variant", len(VARIANTS))
+    if VARIANTS[number] != variant:
         reader.position -= 4
-        reader.fail("variant", f"must be {variant}, is {_VARIANTS[number]}")
+        reader.fail("variant", f"must be {variant}, is {VARIANTS[number]}")
     reader.inside += f".{variant}"
     # a proof of one part has its path last, the others have theirs first
     root = reader.take(ELEMENT_BYTES, "root") if single else b""
@@ -138,11 +135,11 @@ def _merkle_from_bincode(reader: Reader, tree: TreeShape, challenge: int) -> Mer
 
 
 def _variant(tree: TreeShape) -> str:
-    return _VARIANTS[len(tree.parts) - 1]
+    return VARIANTS[len(tree.parts) - 1]
 
 
 def _part_names(tree: TreeShape) -> tuple[str, ...]:
-    return _PARTS[: len(tree.parts)] if len(tree.parts) > 1 else ("path",)
+    return PATH_NAMES[: len(tree.parts)] if len(tree.parts) > 1 else ("path",)
 
 
 @lru_cache
@@ -160,13 +157,10 @@ def _check_canonical(proof: SectorProof, tree: TreeShape, place: str) -> None:
     """Raise `InputError` for the first element of r or above."""
     commitments = [proof.comm_r, proof.comm_c, proof.comm_r_last]
     elements = commitments + [x for p in proof.paths for x in (p.leaf, p.root, p.siblings)]
-    words = np.frombuffer(b"".join(elements), dtype="<u8").reshape(-1, 4)
-    below = np.zeros(len(words), dtype=bool)
-    for i, word in enumerate(split(FR.modulus, 4, 64)):
-        x = words[:, i]
-        below = (x < word) | ((x == word) & below)
-    if not below.all():
-        name = _element_name(int(np.argmin(below)), tree)
+    octets = np.frombuffer(b"".join(elements), dtype=np.uint8)
+    bad = not_canonical(octets.reshape(-1, ELEMENT_BYTES))
+    if bad is not None:
+        name = _element_name(bad, tree)
         raise InputError(f"{place}.{name}: is no field element: its value is r or more")
 
 

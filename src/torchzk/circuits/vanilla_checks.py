@@ -11,11 +11,11 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.merkle_paths import digits, first_difference, path_nodes
-from torchzk.circuits.path_faults import ComputedPath, describe_fault
+from torchzk.circuits.path_faults import ComputedPath, describe_fault, siblings_by_level
 from torchzk.circuits.post_job import PostJob
 from torchzk.circuits.post_slots import PostSlots
 from torchzk.circuits.slots import challenged_leaves, sector_tensors
-from torchzk.circuits.vanilla import ELEMENT_BYTES, MerkleProof, SectorProof
+from torchzk.circuits.vanilla import SectorProof
 from torchzk.errors import InputError
 from torchzk.ops.layout import unpack_mont
 from torchzk.params.fields import FR
@@ -111,20 +111,8 @@ def _computed_paths(
     return [
         ComputedPath(
             indices=tuple(path.indices),
-            siblings=tuple(_elements_by_level(path, arities)),
+            siblings=siblings_by_level(path.siblings, arities),
             nodes=tuple(level[i] for level in nodes),
         )
         for i, path in enumerate(sector.paths)
     ]
-
-
-def _elements_by_level(path: MerkleProof, arities: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    raw = path.siblings
-    start = 0
-    for arity in arities:
-        stop = start + (arity - 1) * ELEMENT_BYTES
-        yield tuple(
-            int.from_bytes(raw[i : i + ELEMENT_BYTES], "little")
-            for i in range(start, stop, ELEMENT_BYTES)
-        )
-        start = stop
