@@ -118,6 +118,17 @@ def test_negation_and_membership(device: torch.device, curve: Curve, n: int) -> 
     assert not kernels.on_curve(wrong, curve)[::3].any()
 
 
+def test_rows_that_start_anywhere(device: torch.device) -> None:
+    """Coordinates are read 16 bytes at a time; rows that start between are copied."""
+    p = some_points(G1, 5, seed=6)
+    rows = points_to_rows(p, G1, device)
+    late = torch.empty(rows.numel() + 1, dtype=torch.int32, device=device)[1:].view(rows.shape)
+    late.copy_(rows)
+    assert late.data_ptr() % 16
+    assert torch.equal(kernels.neg_affine(late, G1), ops.neg_affine(rows, G1))
+    assert torch.equal(kernels.on_curve(late, G1), ops.on_curve(rows, G1))
+
+
 def test_wrong_operands_are_refused(device: torch.device) -> None:
     g1 = points_to_rows([G1.generator] * 3, G1, device)
     g2 = points_to_rows([G2.generator] * 3, G2, device)

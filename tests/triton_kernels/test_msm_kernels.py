@@ -187,10 +187,19 @@ def test_bit_sums(device: torch.device, curve: Curve, n_bits: int) -> None:
     assert kernels.bit_sums(x, rows, curve, n_bits) == ops.bit_sums(x, rows, curve, n_bits)
 
 
+@pytest.mark.usefixtures("quick")
+def test_bit_sums_in_pieces(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_MAX_ENTRIES", 41)
+    rows = points_to_rows([p for _, p in multiples(G1, 50, seed=14)], G1, device)
+    x = pack([random.Random(i).randrange(1 << 13) for i in range(50)], FR, device)
+    assert kernels.bit_sums(x, rows, G1, 13) == ops.bit_sums(x, rows, G1, 13)
+
+
 def test_bit_sums_of_nothing_and_of_too_much(device: torch.device) -> None:
     empty = points_to_rows([], G1, device)
     assert kernels.bit_sums(pack([], FR, device), empty, G1, 5) == [None] * 5
     rows = points_to_rows([G1.generator], G1, device)
+    assert kernels.bit_sums(pack([0], FR, device), rows, G1, 0) == []
     with pytest.raises(LayoutError, match="below 2\\^3"):
         kernels.bit_sums(pack([8], FR, device), rows, G1, 3)
 

@@ -8,14 +8,14 @@ from torchzk.ops.layout import check_chosen, check_rows, rows_to_points
 from torchzk.params.curves import Curve, Point
 from torchzk.params.fields import FP
 from torchzk.triton_kernels import msm_reduce
-from torchzk.triton_kernels.launch import number_on, on_device
+from torchzk.triton_kernels.launch import aligned, number_on, on_device
 from torchzk.triton_kernels.pair_sums import add_pairs, named, neighbours
 
 
 def batch_add(points: torch.Tensor, chosen: torch.Tensor | None, curve: Curve) -> Point:
     """The sum of all points, or of those chosen; see `torchzk.ops.batch_add`."""
     check_rows(points, curve)
-    rows = points.contiguous()
+    rows = aligned(points)
     with on_device(rows.device):
         if chosen is not None:
             rows = _first_round(rows, chosen, curve)

@@ -11,7 +11,7 @@ from torchzk.ops.layout import check_rows, pack_mont
 from torchzk.params.curves import Curve
 from torchzk.params.fields import FP
 from torchzk.triton_kernels import limbs, points
-from torchzk.triton_kernels.launch import launch, on_device, shape_on
+from torchzk.triton_kernels.launch import aligned, launch, on_device, shape_on
 from torchzk.triton_kernels.pair_sums import Pairs, add_pairs
 from torchzk.triton_kernels.variants import field_code_on
 
@@ -23,7 +23,7 @@ def add_affine(p: torch.Tensor, q: torch.Tensor, curve: Curve) -> torch.Tensor:
     if p.shape != q.shape or p.device != q.device:
         raise LayoutError(f"{p.shape[0]} points cannot be added to {q.shape[0]}, one by one")
     with on_device(p.device):
-        return add_pairs(Pairs(p.contiguous(), q.contiguous(), len(p)), curve)
+        return add_pairs(Pairs(aligned(p), aligned(q), len(p)), curve)
 
 
 @triton.jit(do_not_specialize=["n"])
@@ -40,7 +40,7 @@ def negate(out, rows, n, F: tl.constexpr, BLOCK: tl.constexpr):
 def neg_affine(rows: torch.Tensor, curve: Curve) -> torch.Tensor:
     """-p, point by point; see `torchzk.ops.neg_affine`."""
     check_rows(rows, curve)
-    rows, n = rows.contiguous(), len(rows)
+    rows, n = aligned(rows), len(rows)
     out = torch.empty_like(rows)
     if n:
         code = field_code_on(rows.device, curve.field, curve.degree)
@@ -65,7 +65,7 @@ def satisfies(out, rows, b, n, F: tl.constexpr, BLOCK: tl.constexpr):
 def on_curve(points: torch.Tensor, curve: Curve) -> torch.Tensor:
     """Which points satisfy the curve's equation, bool `[n]`; see `torchzk.ops.on_curve`."""
     check_rows(points, curve)
-    rows, n = points.contiguous(), len(points)
+    rows, n = aligned(points), len(points)
     out = torch.empty(n, dtype=torch.bool, device=rows.device)
     if n:
         code = field_code_on(rows.device, curve.field, curve.degree)

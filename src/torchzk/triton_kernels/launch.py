@@ -63,7 +63,8 @@ def run(
         registers: Most registers of a thread.
         constants: The kernel's constants.
     """
-    if not isinstance(kernel, triton.JITFunction):
+    # AMD's compiler also goes by the size of a tensor, and takes no limit of registers
+    if torch.version.hip or not isinstance(kernel, triton.JITFunction):
         kernel[grid](*args, **constants, num_warps=num_warps)
         return
     device = torch.cuda.current_device()
@@ -108,6 +109,12 @@ def flat(x: torch.Tensor, n_words: int) -> torch.Tensor:
     """`[..., *batch]` of `n_words` words an element as planes `[n_words, n]`, a view if it can."""
     # with no elements, -1 would be ambiguous
     return x.reshape(n_words, x.numel() // n_words)
+
+
+def aligned(x: torch.Tensor) -> torch.Tensor:
+    """Contiguous, and 16-byte loads may start where it does; a copy if it has to be."""
+    x = x.contiguous()
+    return x if x.data_ptr() % 16 == 0 else x.clone()
 
 
 def planes(x: torch.Tensor) -> tuple[torch.Tensor, int]:

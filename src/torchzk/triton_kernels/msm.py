@@ -15,7 +15,7 @@ from torchzk.params import integers
 from torchzk.params.curves import Curve, Point
 from torchzk.params.fields import FP
 from torchzk.triton_kernels import msm_reduce
-from torchzk.triton_kernels.launch import number_on, on_device
+from torchzk.triton_kernels.launch import aligned, number_on, on_device
 from torchzk.triton_kernels.msm_buckets import sum_by_label
 from torchzk.triton_kernels.msm_digits import (
     NO_KEY,
@@ -29,9 +29,9 @@ _LIMIT_BYTES = 40 << 30
 _BIT_SUM_WINDOW = 12
 # points below which a limit is not kept
 _FEWEST = 1024
-# an index has a sign, and entries of all windows of a group are counted in 31 bits
+# entries are counted in 31 bits, and an index of a point, or of a sum of two, has a sign besides
 _MAX_POINTS = 1 << 29
-_MAX_ENTRIES = (1 << 31) - 1
+_MAX_ENTRIES = 1 << 30
 
 
 def msm(
@@ -44,7 +44,7 @@ def msm(
     not kept.
     """
     n = check_msm(scalars, points, curve)
-    points = points.contiguous()
+    points = aligned(points)
     bound = scalar_bound(scalars) if n else 1
     if bound == 1:
         return None
@@ -72,12 +72,16 @@ def bit_sums(
     n = check_msm(scalars, points, curve)
     if n and (scalar_bound(scalars) - 1) >> n_bits:
         raise LayoutError(f"scalars of bit sums are below 2^{n_bits}")
-    points = points.contiguous()
+    if n == 0 or n_bits == 0:
+        return [None] * n_bits
+    points = aligned(points)
     n_windows = -(-n_bits // _BIT_SUM_WINDOW)
+    size = max(_FEWEST, limit_bytes // (n_windows * _entry_bytes(curve)))
+    size = min(size, _MAX_ENTRIES // n_windows)
     first_labels = torch.arange(n_windows, device=points.device).unsqueeze(1) << _BIT_SUM_WINDOW
     sums: list[Point] = [None] * n_bits
     with on_device(points.device):
-        for piece in ranges(n, max(_FEWEST, limit_bytes // (n_windows * _entry_bytes(curve)))):
+        for piece in ranges(n, size):
             sizes = unsigned_digits(scalars[:, piece], _BIT_SUM_WINDOW, n_windows)
             keys = torch.where(sizes == 0, NO_KEY, 2 * (first_labels + sizes)).to(torch.int32)
             del sizes

@@ -57,7 +57,7 @@ def sum_by_label(
 
     Args:
         rows: Points `[n, *curve.row_shape]`, fewer than 2^30.
-        keys: int32, any shape, m below 2^32 of them: twice the label, plus one for the opposite of
+        keys: int32, any shape, 2^30 of them at most: twice the label, plus one for the opposite of
             the point. Key j is of row j modulo n. Keys of 2 n_labels and above are left out. The
             keys are used up: their memory is given back once they are sorted.
         n_labels: Labels are 0..n_labels - 1.

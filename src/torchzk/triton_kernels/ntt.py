@@ -19,7 +19,7 @@ from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import ntt_passes, twiddles
 from torchzk.triton_kernels.graphs import GRAPHS, Launches
-from torchzk.triton_kernels.launch import launch, number_on, shape_on
+from torchzk.triton_kernels.launch import aligned, launch, number_on, shape_on
 from torchzk.triton_kernels.ntt_code import NttCode, ntt_code_on
 
 
@@ -249,12 +249,6 @@ def launch_pass(
 ) -> None:
     """Run a kernel of `ntt_passes` over lanes; constants as for `launch`."""
     launch(kernel, n_lanes, shape_on(device, "ntt pass", FR.n_limbs), device, *args, **constants)
-
-
-def aligned(x: torch.Tensor) -> torch.Tensor:
-    """Contiguous, and 16-byte loads may start where it does; a copy if it has to be."""
-    x = x.contiguous()
-    return x if x.data_ptr() % 16 == 0 else x.clone()
 
 
 def graphed(key: tuple[Any, ...], make: Callable[[], Launches], *xs: torch.Tensor) -> torch.Tensor:

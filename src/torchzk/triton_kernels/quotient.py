@@ -15,9 +15,9 @@ from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import ntt_passes, twiddles
 from torchzk.triton_kernels.graphs import Launches
+from torchzk.triton_kernels.launch import aligned
 from torchzk.triton_kernels.ntt import (
     Tables,
-    aligned,
     back,
     bit_reversed,
     forth,
