@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchzk import cli
+from torchzk.circuits.job_head import JOB_KINDS, JobKind
 from torchzk.circuits.registered import REGISTERED_SEALS, RegisteredSeal, default_seal
 from torchzk.circuits.sectors import SECTOR_SHAPES
 from torchzk.config import check_device_name
@@ -27,9 +28,6 @@ from torchzk.summary import print_facts, size
 
 if TYPE_CHECKING:
     from torchzk.circuits.synthetic import SyntheticSector
-    from torchzk.circuits.synthetic_jobs import JobKind
-
-_KINDS = ("porep", "winning", "window", "update")
 
 
 def _parser() -> cli.Parser:
@@ -43,7 +41,7 @@ def _parser() -> cli.Parser:
         "--sector-size", type=_size, required=True, metavar="SIZE", help="bytes, or 32GiB"
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the job file")
-    parser.add_argument("--kind", choices=_KINDS, default="porep", help="of the job")
+    parser.add_argument("--kind", choices=JOB_KINDS, default="porep", help="of the job")
     parser.add_argument("--sector-id", type=cli.u64, default=7, metavar="N", help="7 by default")
     parser.add_argument(
         "--miner-id", type=cli.u64, default=1000, metavar="N", help="1000 by default"

@@ -12,10 +12,11 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.c1_file import read_c1
+from torchzk.circuits.job_head import JobKind
 from torchzk.circuits.registered import REGISTERED_SEALS, PostKind, default_seal
 from torchzk.circuits.serde_json import CompactJson
 from torchzk.circuits.synthetic import SectorName, SyntheticSector, make_sector
-from torchzk.circuits.synthetic_jobs import JobKind, job_text, post_proof
+from torchzk.circuits.synthetic_jobs import job_text, post_proof
 from torchzk.errors import ConfigError
 from torchzk.timeline import Span, Timeline
 

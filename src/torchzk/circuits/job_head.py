@@ -6,13 +6,15 @@ Source: spec/interface.md "Job files".
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, get_args
 
 from torchzk.circuits.json_input import Node, show
 from torchzk.circuits.sectors import SectorShape
 from torchzk.errors import InputError
 from torchzk.params.fields import FR
 
-JOB_KINDS = ("porep", "winning", "window", "update")
+JobKind = Literal["porep", "winning", "window", "update"]
+JOB_KINDS: tuple[JobKind, ...] = get_args(JobKind)
 
 
 def check_head(node: Node, kind: str, sector: SectorShape) -> None:

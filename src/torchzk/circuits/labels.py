@@ -5,9 +5,28 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from itertools import cycle, islice
+from typing import TypeVar
 
-from torchzk.circuits.porep_shapes import LABEL_PARENTS
+from torchzk.circuits.porep_shapes import DRG_PARENTS, LABEL_PARENTS, PARENTS
 from torchzk.circuits.replica_id import clear_top_bits
+
+T = TypeVar("T")
+
+
+def parent_rows(layer: int) -> list[tuple[int, int]]:
+    """Of which parents' columns, and which rows of them, the labels of a layer are the hash of.
+
+    Columns 0 to 5 are those of the base graph; both numbers count from 0, `layer` from 1.
+    """
+    rows = [(column, layer - 1) for column in range(DRG_PARENTS)]
+    if layer > 1:
+        rows += [(column, layer - 2) for column in range(DRG_PARENTS, PARENTS)]
+    return rows
+
+
+def repeated(parents: Sequence[T]) -> list[T]:
+    """What stands for the parents of a label, as they are hashed: over and over, to 37 of them."""
+    return list(islice(cycle(parents), LABEL_PARENTS))
 
 
 def label(replica_id: bytes, layer: int, node: int, parent_labels: Sequence[bytes]) -> bytes:
@@ -25,5 +44,5 @@ def label(replica_id: bytes, layer: int, node: int, parent_labels: Sequence[byte
 
 
 def hashed(node: int, parent_labels: Sequence[bytes]) -> list[bytes]:
-    """The parent labels as they are hashed: repeated to 37 of them, none for node 0."""
-    return list(islice(cycle(parent_labels), LABEL_PARENTS)) if node else []
+    """The parent labels of a node as they are hashed; none for node 0."""
+    return repeated(parent_labels) if node else []

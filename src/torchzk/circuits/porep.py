@@ -23,7 +23,8 @@ from torchzk.circuits.gadgets.sha256 import (
     sha256,
 )
 from torchzk.circuits.gadgets.uint32 import constant
-from torchzk.circuits.porep_shapes import DRG_PARENTS, LABEL_PARENTS, PARENTS, StackedShape
+from torchzk.circuits.labels import parent_rows, repeated
+from torchzk.circuits.porep_shapes import PARENTS, StackedShape
 from torchzk.circuits.recorder import ConstraintSystem, Variable
 from torchzk.groth16.r1cs import Block, R1cs
 
@@ -113,17 +114,6 @@ def challenge_block(layers: int, data_levels: int, arities: tuple[int, ...]) -> 
     return cs.block()
 
 
-def parent_rows(layer: int) -> list[tuple[int, int]]:
-    """Of which parents' columns, and which rows of them, the labels of a layer are the hash of.
-
-    Columns 0 to 5 are those of the base graph; both numbers count from 0, `layer` from 1.
-    """
-    rows = [(column, layer - 1) for column in range(DRG_PARENTS)]
-    if layer > 1:
-        rows += [(column, layer - 2) for column in range(DRG_PARENTS, PARENTS)]
-    return rows
-
-
 def label_message(
     layer: int,
     replica_id: Sequence[Boolean],
@@ -143,9 +133,8 @@ def label_message(
     """
     message = number_bits(replica_id)
     message += [*constant(layer)[::-1], *node[::-1], *[False] * _LABEL_PADDING]
-    labels = [number_bits(bits) for bits in parents]
-    for i in range(LABEL_PARENTS):
-        message += labels[i % len(labels)]
+    for label in repeated([number_bits(bits) for bits in parents]):
+        message += label
     return message
 
 

@@ -19,7 +19,7 @@ from torchzk.circuits.gadgets.words import (
     padding_words,
     swapped,
 )
-from torchzk.circuits.porep import parent_rows
+from torchzk.circuits.labels import parent_rows, repeated
 from torchzk.circuits.porep_shapes import LABEL_PARENTS
 from torchzk.circuits.porep_wires import LABEL_BLOCKS, Bank
 from torchzk.circuits.porep_witness import PorepWitness
@@ -108,8 +108,7 @@ class _Constants:
 def _constants(layers: int, device: torch.device) -> _Constants:
     rows = []
     for layer in range(1, layers + 1):
-        own = [column * layers + row for column, row in parent_rows(layer)]
-        rows += [own[i % len(own)] for i in range(LABEL_PARENTS)]
+        rows += repeated([column * layers + row for column, row in parent_rows(layer)])
     return _Constants(
         iv=constant_words(IV, device),
         layers=constant_words(range(1, layers + 1), device).flatten(),

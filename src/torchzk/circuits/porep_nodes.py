@@ -7,6 +7,7 @@ import numpy as np
 from torchzk.circuits.c1 import C1
 from torchzk.circuits.layouts import Integers
 from torchzk.circuits.parents import parents
+from torchzk.circuits.porep import public_inputs
 from torchzk.circuits.replica_id import porep_id
 from torchzk.circuits.seal_challenges import seal_challenges
 
@@ -32,8 +33,9 @@ def opened_nodes(c1: C1, partition: int) -> Integers:
 
 def porep_public_inputs(c1: C1, partition: int) -> list[int]:
     """The public inputs of a partition, without ONE, canonical."""
-    inputs = [int.from_bytes(raw, "little") for raw in (c1.replica_id, c1.comm_d, c1.comm_r)]
-    for node, *above in opened_nodes(c1, partition).tolist():
-        # TreeD path; parents; the label's challenge, TreeR path, TreeC path
-        inputs += [node, *above, node, node, node]
-    return inputs
+    replica_id, comm_d, comm_r = (
+        int.from_bytes(raw, "little") for raw in (c1.replica_id, c1.comm_d, c1.comm_r)
+    )
+    opened = opened_nodes(c1, partition).tolist()
+    challenges = [(node, above) for node, *above in opened]
+    return public_inputs(replica_id, comm_d, comm_r, challenges)

@@ -11,13 +11,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from torchzk.circuits.labels import parent_rows, repeated
 from torchzk.circuits.layouts import Places, Template, template
 from torchzk.circuits.part_paths import MerklePart, merkle_part
 from torchzk.circuits.porep_layout import challenge_layout
 from torchzk.circuits.porep_shapes import (
     DRG_PARENTS,
     EXPANDER_PARENTS,
-    LABEL_PARENTS,
     StackedShape,
 )
 
@@ -89,13 +89,10 @@ def porep_parts(shape: StackedShape) -> PorepParts:
 
 
 def _label_sources(rows: Places) -> Places:
-    drg, expander = rows[1 : 1 + DRG_PARENTS], rows[1 + DRG_PARENTS :]
-    sources = []
-    for layer in range(rows.shape[1]):
-        parents = drg[:, layer].tolist()
-        if layer:
-            parents += expander[:, layer - 1].tolist()
-        sources.append([parents[i % len(parents)] for i in range(LABEL_PARENTS)])
+    # the first column is the node's own
+    parents = rows[1:].tolist()
+    layers = range(1, rows.shape[1] + 1)
+    sources = [repeated([parents[i][row] for i, row in parent_rows(layer)]) for layer in layers]
     return np.array(sources, dtype=np.intp)
 
 

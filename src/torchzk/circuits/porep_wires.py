@@ -19,7 +19,8 @@ from torchzk.circuits.gadgets.num import N_BITS
 from torchzk.circuits.gadgets.pair_wires import n_pair_wires
 from torchzk.circuits.gadgets.por import level_wires
 from torchzk.circuits.gadgets.sha256 import chain
-from torchzk.circuits.porep import NODE_BITS, label_message, parent_rows
+from torchzk.circuits.labels import parent_rows
+from torchzk.circuits.porep import NODE_BITS, label_message
 from torchzk.circuits.porep_shapes import PARENTS, StackedShape
 from torchzk.groth16.r1cs import Array
 from torchzk.params.fields import FR, LIMB_BITS

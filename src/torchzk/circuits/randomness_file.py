@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from torchzk.circuits.job_head import element
 from torchzk.circuits.json_input import Node, parse_json, read_file
 from torchzk.groth16.prover import Randomisers
-from torchzk.params.fields import FR
 
 
 def load_randomisers(path: Path, n_partitions: int) -> list[Randomisers]:
@@ -25,7 +25,4 @@ def _pair(node: Node) -> Randomisers:
 
 
 def _scalar(node: Node) -> int:
-    value = int.from_bytes(node.hex32(), "little")
-    if value >= FR.modulus:
-        node.fail("is no field element: as 32 little-endian bytes it is r or more")
-    return value
+    return int.from_bytes(element(node), "little")

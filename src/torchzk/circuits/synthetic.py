@@ -16,10 +16,10 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.elements import from_planes, octets_of, to_planes
-from torchzk.circuits.labels import label
+from torchzk.circuits.labels import label, parent_rows
 from torchzk.circuits.miner_id import prover_id
 from torchzk.circuits.parents import parents
-from torchzk.circuits.porep_shapes import DRG_PARENTS, StackedShape, porep_shape
+from torchzk.circuits.porep_shapes import StackedShape, porep_shape
 from torchzk.circuits.registered import RegisteredSeal
 from torchzk.circuits.replica_id import clear_top_bits, porep_id, replica_id
 from torchzk.circuits.seal_challenges import seal_challenges
@@ -147,9 +147,7 @@ def _columns(replica: bytes, layers: int, edges: Mapping[int, tuple[int, ...]]) 
                 columns[node].append(_invented_label(replica, layer, node))
         # DRG parents are smaller, and have their label of this layer by now
         for node, row in edges.items():
-            labels = [columns[p][layer - 1] for p in row[:DRG_PARENTS]]
-            if layer > 1:
-                labels += [columns[p][layer - 2] for p in row[DRG_PARENTS:]]
+            labels = [columns[row[i]][k] for i, k in parent_rows(layer)]
             columns[node].append(label(replica, layer, node, labels))
     return {node: tuple(rows) for node, rows in columns.items()}
 

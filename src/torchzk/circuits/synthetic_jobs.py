@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Literal
 
 from torchzk.circuits.challenges import challenge_indexes, leaf_challenge
-from torchzk.circuits.labels import hashed
+from torchzk.circuits.job_head import JobKind
+from torchzk.circuits.labels import hashed, parent_rows
 from torchzk.circuits.porep_shapes import DRG_PARENTS
 from torchzk.circuits.post_shapes import post_shape
 from torchzk.circuits.registered import PostKind, default_post
@@ -18,8 +18,6 @@ from torchzk.circuits.serde_json import CompactJson, Value, merkle_value
 from torchzk.circuits.synthetic import SyntheticSector
 from torchzk.circuits.update_challenges import update_challenges
 from torchzk.circuits.update_shapes import update_shape
-
-JobKind = Literal["porep", "winning", "window", "update"]
 
 
 def job_text(sector: SyntheticSector, kind: JobKind) -> Iterator[str]:
@@ -140,7 +138,5 @@ def _challenge_proof(sector: SyntheticSector, node: int) -> Value:
 
 def _labeling(sector: SyntheticSector, layer: int, node: int) -> Value:
     row = sector.parents[node]
-    labels = [sector.columns[p][layer - 1] for p in row[:DRG_PARENTS]]
-    if layer > 1:
-        labels += [sector.columns[p][layer - 2] for p in row[DRG_PARENTS:]]
+    labels = [sector.columns[row[i]][k] for i, k in parent_rows(layer)]
     return {"parents": hashed(node, labels), "layer_index": layer, "node": node}

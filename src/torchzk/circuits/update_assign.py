@@ -15,7 +15,7 @@ import torch
 from torchzk.backends import Backend
 from torchzk.circuits.gadgets import poseidon
 from torchzk.circuits.gadgets.data_tree import path_pairs, tree_pairs
-from torchzk.circuits.gadgets.insertion import insert_wires
+from torchzk.circuits.gadgets.insertion import insert_wires, select_wires
 from torchzk.circuits.gadgets.num import (
     bit_wires,
     integer_wires,
@@ -24,7 +24,6 @@ from torchzk.circuits.gadgets.num import (
 )
 from torchzk.circuits.gadgets.pair_wires import n_pair_wires, write_pair_wires
 from torchzk.circuits.gadgets.por import index_bits
-from torchzk.circuits.gadgets.select import select_wires
 from torchzk.circuits.update_places import (
     PAIR,
     RANDOMNESS,

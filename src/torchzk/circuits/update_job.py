@@ -16,6 +16,7 @@ from torchzk.circuits.layout_json import Cut, cut_values
 from torchzk.circuits.layouts import Integers, Octets
 from torchzk.circuits.miner_id import MAX_MINER_ID
 from torchzk.circuits.registered import REGISTERED_UPDATES, RegisteredUpdate, read_update
+from torchzk.circuits.update import public_inputs
 from torchzk.circuits.update_proof import partition_layout, read_partitions
 from torchzk.circuits.update_shapes import UpdateShape
 from torchzk.errors import InputError
@@ -106,6 +107,6 @@ def _job(node: Node, shape: UpdateShape, cut: Cut) -> UpdateJob:
 
 def update_public_inputs(job: UpdateJob, partition: int) -> list[int]:
     """The public inputs of a partition, without ONE, canonical."""
-    selected = partition + (job.shape.h_select << job.shape.partition_bits)
     commitments = (job.comm_r_old, job.comm_d_new, job.comm_r_new)
-    return [selected, *(int.from_bytes(raw, "little") for raw in commitments)]
+    numbers = (int.from_bytes(raw, "little") for raw in commitments)
+    return public_inputs(job.shape, partition, *numbers)

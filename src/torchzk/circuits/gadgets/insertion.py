@@ -1,7 +1,8 @@
-"""Puts an element in its place among its siblings. Source: spec/gadgets.md section 7.
+"""Puts an element in its place among its siblings, or picks one of many.
 
 The order of the picks is fixed by the keys, so it is written once, over what a pick is: a
-constraint while recording, a selection on tensors while computing the witness.
+constraint while recording, a selection on tensors while computing the witness. Source:
+spec/gadgets.md section 7.
 """
 
 from __future__ import annotations
@@ -80,6 +81,25 @@ def select(cs: ConstraintSystem, choices: Sequence[Variable], bits: Sequence[Boo
         left = [pick(cs, bit, left[half + j], left[j]) for j in range(half)]
     (out,) = left
     return out
+
+
+def select_wires(choices: torch.Tensor, bits: torch.Tensor) -> torch.Tensor:
+    """The values that `select` allocates, for a batch that shares its choices.
+
+    Args:
+        choices: int32 `[8, 2^k]`.
+        bits: bool `[k, n]`, least significant first.
+
+    Returns:
+        int32 `[8, 2^k - 1, n]`, the last the choice that the bits name.
+    """
+    left = choices.unsqueeze(2).expand(-1, -1, bits.shape[1])
+    wires = []
+    for bit in reversed(bits.unbind(0)):
+        half = left.shape[1] // 2
+        left = torch.where(bit, left[:, half:], left[:, :half])
+        wires.append(left)
+    return torch.cat(wires, dim=1)
 
 
 class _Recorder:
