@@ -89,3 +89,12 @@ def variant(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     choice = variants.Choice(request.param, "test", "test")
     monkeypatch.setattr(variants, "choose", lambda device: choice)
     return request.param
+
+
+@pytest.fixture
+def asm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variant that GPUs run."""
+    from torchzk.triton_kernels import variants
+
+    choice = variants.Choice("ptx", "test", "test")
+    monkeypatch.setattr(variants, "choose", lambda device: choice)

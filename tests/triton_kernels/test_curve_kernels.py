@@ -25,15 +25,6 @@ both = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
 lanes = pytest.mark.parametrize("max_lanes", [1 << 14, 4], ids=["alone", "together"])
 
 
-@pytest.fixture
-def asm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variant that GPUs run."""
-    from torchzk.triton_kernels import variants
-
-    choice = variants.Choice("ptx", "test", "test")
-    monkeypatch.setattr(variants, "choose", lambda device: choice)
-
-
 def some_points(curve: Curve, n: int, seed: int) -> list[Point]:
     """Infinite, equal and opposite ones among them; in G1 some of order 3 with x = 0."""
     known = [p for _, p in multiples(curve, 8, seed)] + [None, curve.generator]

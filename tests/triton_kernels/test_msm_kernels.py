@@ -40,15 +40,6 @@ pytestmark = pytest.mark.usefixtures("asm")
 both = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
 
 
-@pytest.fixture
-def asm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variant that GPUs run."""
-    from torchzk.triton_kernels import variants
-
-    choice = variants.Choice("ptx", "test", "test")
-    monkeypatch.setattr(variants, "choose", lambda device: choice)
-
-
 def reference_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
     """`add_pairs` for named pairs, with the operations of the reference."""
     assert pairs.source is not None and pairs.source.is_contiguous()

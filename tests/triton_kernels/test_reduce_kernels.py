@@ -17,15 +17,6 @@ pytestmark = pytest.mark.usefixtures("asm")
 both = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
 
 
-@pytest.fixture
-def asm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variant that GPUs run."""
-    from torchzk.triton_kernels import variants
-
-    choice = variants.Choice("ptx", "test", "test")
-    monkeypatch.setattr(variants, "choose", lambda device: choice)
-
-
 def some_points(curve: Curve, n: int, seed: int) -> list[Point]:
     """Few different ones, so that equal, opposite and infinite ones meet."""
     known = [p for _, p in multiples(curve, 2, seed)] + [None, curve.generator]
