@@ -1,7 +1,7 @@
-"""sum_k 2^k S_k of a few hundred points, on the host.
+"""sum_k 2^k S_k of the sums of an MSM's windows, on the host.
 
-Jacobian coordinates (X / Z^2, Y / Z^3), so there is one inversion, at the end. In G1 the numbers
-are plain integers; what they cost is most of an MSM of a few thousand points.
+Points are few, doublings some 255. Jacobian coordinates (X / Z^2, Y / Z^3), so there is one
+inversion, at the end. In G1 the numbers are plain integers.
 
 Source: the formulas dbl-2009-l and madd-2004-hmv of the Explicit-Formulas Database.
 """

@@ -1,7 +1,7 @@
 """What was tuned, as data: by operation, limbs of a coordinate and architecture.
 
 `SHAPES` says how kernels are launched, `NUMBERS` holds other integers, which may go by size. An
-operation whose numbers differ in G1 and G2 has an entry for each, with the curve in its name.
+entry for the limbs of a coordinate serves G1 and G2 alike.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _CURVE = "runs/bench/curve_trials.jsonl: one H200, Triton 3.6"
 # indices and keys: memory decides, not the shape
 _INDICES = Shape(512, 4, "not varied")
 # a lane a warp's thread, so that blocks spread over the card
-_WARP = Shape(32, 1, "lab/RESULTS.md, E: 1 to 8 warps within 5 %")
+_WARP = Shape(32, 1, "trials on one H200: 1 to 8 warps within 5 %")
 
 SHAPES: dict[Key, Shape] = {
     ("elementwise", 8, 90): _ELEMENTWISE,
