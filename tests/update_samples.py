@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from torchzk.circuits.sectors import SectorShape, TreeShape
-from torchzk.circuits.update_challenges import phi, rho, update_challenges
+from torchzk.circuits.update_challenges import phi, rho_index, update_challenges
 from torchzk.circuits.update_shapes import UpdateShape
 from torchzk.circuits.update_witness import UpdateWitness
 from torchzk.ops.layout import pack_mont
@@ -95,7 +95,7 @@ def tiny_update(shape: UpdateShape, partition: int, device: torch.device) -> Upd
     comm_r_old = _poseidon([comm_c, tree_r_old[-1][0]])
     seed = phi(comm_d_new, comm_r_old)
     r_new = [
-        (old + data * rho(shape, seed, node)) % FR.modulus
+        (old + data * _rho(shape, seed, node)) % FR.modulus
         for node, (old, data) in enumerate(zip(r_old, d_new, strict=True))
     ]
     tree_r_new = _tree(r_new, arities, _poseidon)
@@ -122,6 +122,11 @@ def tiny_update(shape: UpdateShape, partition: int, device: torch.device) -> Upd
         paths=[[_path(tree, arities, i) for i in challenges] for tree in (tree_r_old, tree_r_new)],
         paths_d=[[x[0] for x in _path(tree_d, (2,) * apex, i)] for i in challenges],
     )
+
+
+def _rho(shape: UpdateShape, seed: int, node: int) -> int:
+    """The factor of the new data at a node."""
+    return Poseidon.randomness().digest([seed, rho_index(shape, node)])
 
 
 def _tree(

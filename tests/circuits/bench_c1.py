@@ -20,6 +20,7 @@ import torch
 from torchzk.backends import Backend, choose_backend, load_backend
 from torchzk.circuits.c1_file import read_c1
 from torchzk.circuits.c1_json import c1_from_json
+from torchzk.circuits.job_head import JobKind
 from torchzk.circuits.json_input import parse_json
 from torchzk.circuits.porep_shapes import porep_shape
 from torchzk.circuits.porep_slots import porep_witness
@@ -27,7 +28,7 @@ from torchzk.circuits.porep_vanilla import check_porep
 from torchzk.circuits.registered import default_seal
 from torchzk.circuits.sectors import SECTOR_SHAPES
 from torchzk.circuits.synthetic import SectorName, make_sector
-from torchzk.circuits.synthetic_jobs import JobKind, job_text
+from torchzk.circuits.synthetic_jobs import job_text
 from torchzk.circuits.update_job import load_update_job
 from torchzk.circuits.update_shapes import update_shape
 from torchzk.circuits.update_vanilla import check_update

@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from torchzk.circuits.c1 import C1, n_partitions
-from torchzk.circuits.job_head import check_kind
+from torchzk.circuits.job_head import check_kind, optional_integer
 from torchzk.circuits.json_input import Node, parse_json, show
 from torchzk.circuits.layout_json import Cut, cut_values, read_values
 from torchzk.circuits.miner_id import MAX_MINER_ID
 from torchzk.circuits.porep_layout import challenge_layout
 from torchzk.circuits.porep_shapes import StackedShape
 from torchzk.circuits.registered import RegisteredSeal, default_seal, read_seal
+from torchzk.circuits.sectors import MAX_SECTOR_NUMBER
 from torchzk.errors import InputError
 
 _COMMON = ("comm_r", "comm_d", "replica_id", "seed", "ticket")
 _JOB_OPTIONAL = ("sector_size", "miner_id", "sector_number", "registered_proof")
-_U64_MAX = (1 << 64) - 1
 
 
 def c1_from_text(
@@ -135,7 +135,7 @@ class _Reader:
     def _wrapper(self, node: Node) -> C1:
         fields = node.fields(("SectorNum", "Phase1Out", "SectorSize"))
         self._check_size(fields["SectorSize"])
-        number = fields["SectorNum"].integer(0, _U64_MAX)
+        number = fields["SectorNum"].integer(0, MAX_SECTOR_NUMBER)
         inside = fields["Phase1Out"]
         document = f"{node.document}: {inside.where}"
         c1 = _from_text(inside.base64(), document, self.output, self.shape)
@@ -150,8 +150,8 @@ class _Reader:
         if "registered_proof" in fields:
             wanted = read_seal(fields["registered_proof"], self.sector_size)
             reader = replace(self, registered=wanted)
-        miner = fields["miner_id"].integer(0, MAX_MINER_ID) if "miner_id" in fields else None
-        number = fields["sector_number"].integer(0, _U64_MAX) if "sector_number" in fields else None
+        miner = optional_integer(fields, "miner_id", MAX_MINER_ID)
+        number = optional_integer(fields, "sector_number", MAX_SECTOR_NUMBER)
         return replace(reader.output(fields["c1"], cut), miner_id=miner, sector_number=number)
 
     def _check_size(self, node: Node) -> None:

@@ -61,6 +61,11 @@ def element(node: Node, hint: str = "") -> bytes:
     return raw
 
 
+def optional_integer(fields: Mapping[str, Node], name: str, high: int) -> int | None:
+    """An integer in [0, high], or None where the job does not say it."""
+    return fields[name].integer(0, high) if name in fields else None
+
+
 def agreed(document: str, what: str, said: int | None, known: int | None) -> int | None:
     """What a job says and what is known from elsewhere, which are the same if there are both.
 

@@ -28,11 +28,8 @@ class StackedShape:
     """Challenges a partition."""
     partitions: int
     """Partitions of an interactive or synthetic proof."""
-    minimum_challenges: int
-    """Challenges that such a proof has at least."""
     ni_partitions: int
     """Partitions of a non-interactive proof."""
-    ni_minimum_challenges: int
 
     @property
     def data_levels(self) -> int:
@@ -63,5 +60,5 @@ def porep_shape(sector_size: int) -> StackedShape:
     """The shape for one of the sizes of `SECTOR_SHAPES`, in bytes."""
     sector = SECTOR_SHAPES[sector_size]
     if sector_size in _LARGE:
-        return StackedShape(sector, 11, 18, 10, 176, 126, 2253)
-    return StackedShape(sector, 2, 2, 1, 2, 13, 26)
+        return StackedShape(sector, 11, 18, 10, 126)
+    return StackedShape(sector, 2, 2, 1, 13)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 NODE_BYTES = 32
 BASE_ARITY = 8
+MAX_SECTOR_NUMBER = (1 << 64) - 1
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,3 @@ def rho_index(shape: UpdateShape, node: int) -> int:
 def phi(comm_d_new: int, comm_r_old: int) -> int:
     """The seed of the randomness of an update, canonical, as its arguments are."""
     return Poseidon.randomness().digest([comm_d_new, comm_r_old])
-
-
-def rho(shape: UpdateShape, seed: int, node: int) -> int:
-    """The factor of the new data at a node: r_new = r_old + rho * d_new."""
-    return Poseidon.randomness().digest([seed, rho_index(shape, node)])

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from torchzk.circuits.job_head import check_head, element
+from torchzk.circuits.job_head import check_head, element, optional_integer
 from torchzk.circuits.json_input import Node, parse_json, read_file
 from torchzk.circuits.layout_json import Cut, cut_values
 from torchzk.circuits.layouts import Integers, Octets
 from torchzk.circuits.miner_id import MAX_MINER_ID
 from torchzk.circuits.registered import REGISTERED_UPDATES, RegisteredUpdate, read_update
+from torchzk.circuits.sectors import MAX_SECTOR_NUMBER
 from torchzk.circuits.update import public_inputs
 from torchzk.circuits.update_proof import partition_layout, read_partitions
 from torchzk.circuits.update_shapes import UpdateShape
@@ -24,7 +25,6 @@ from torchzk.errors import InputError
 _COMMITMENTS = ("comm_r_old", "comm_r_new", "comm_d_new")
 _REQUIRED = ("kind", "sector_size", "miner_id", *_COMMITMENTS, "vanilla_proofs")
 _OPTIONAL = ("registered_proof", "sector_number")
-_U64_MAX = (1 << 64) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,6 @@ def _job(node: Node, shape: UpdateShape, cut: Cut) -> UpdateJob:
     registered = next((u for u in REGISTERED_UPDATES if u.sector_size == size), None)
     if "registered_proof" in fields:
         registered = read_update(fields["registered_proof"], size)
-    number = fields["sector_number"].integer(0, _U64_MAX) if "sector_number" in fields else None
     comm_r_old, comm_r_new, comm_d_new = (element(fields[name]) for name in _COMMITMENTS)
     elements, integers = read_partitions(fields["vanilla_proofs"], shape, cut)
     return UpdateJob(
@@ -101,7 +100,7 @@ def _job(node: Node, shape: UpdateShape, cut: Cut) -> UpdateJob:
         comm_d_new=comm_d_new,
         elements=elements,
         integers=integers,
-        sector_number=number,
+        sector_number=optional_integer(fields, "sector_number", MAX_SECTOR_NUMBER),
     )
 
 

@@ -14,11 +14,10 @@ import numpy as np
 from torchzk.circuits.bincode import Reader
 from torchzk.circuits.json_input import Node
 from torchzk.circuits.layouts import ELEMENT_BYTES, PATH_NAMES, VARIANTS, not_canonical
-from torchzk.circuits.sectors import TreeShape
+from torchzk.circuits.sectors import MAX_SECTOR_NUMBER, TreeShape
 from torchzk.errors import InputError
 
 _SECTOR = "vanilla_proof.sectors[0]"
-_U64_MAX = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def sector_from_json(node: Node, tree: TreeShape, n_challenges: int) -> SectorPr
     sector = body.fields(("inclusion_proofs", "comm_c", "comm_r_last"))
     proofs = sector["inclusion_proofs"].items(n_challenges)
     proof = SectorProof(
-        sector_id=top["sector_id"].integer(0, _U64_MAX),
+        sector_id=top["sector_id"].integer(0, MAX_SECTOR_NUMBER),
         comm_r=top["comm_r"].bytes32(),
         comm_c=sector["comm_c"].bytes32(),
         comm_r_last=sector["comm_r_last"].bytes32(),
