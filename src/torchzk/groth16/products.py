@@ -37,7 +37,7 @@ def products(
     device = assignment.aux.device
     outs = [torch.empty(8, r1cs.domain.size, dtype=torch.int32, device=device) for _ in range(3)]
     start = 0
-    for block, copies in _parts(r1cs, device):
+    for block, copies in parts(r1cs, device):
         rows = slice(start, start + (copies.last - copies.first) * block.n_constraints)
         for out, matrix in zip(outs, block_matrices(block, device), strict=True):
             backend.spmv_copies(matrix, copies, assignment.inputs, assignment.aux, out[:, rows])
@@ -49,11 +49,11 @@ def products(
     return a, b, c
 
 
-def _parts(r1cs: R1cs, device: torch.device) -> list[tuple[Block, Copies]]:
-    """The prologue, a copy of nothing else, and the copies of the block."""
+def parts(r1cs: R1cs, device: torch.device) -> list[tuple[Block, Copies]]:
+    """The prologue, one copy of it, and all copies of the block: rows follow in this order."""
     no_imports = np.zeros((1, 0), dtype=np.int64)
-    parts = ((r1cs.prologue, no_imports), (r1cs.block, r1cs.imports))
-    return [(block, _copies(block, imports, device)) for block, imports in parts]
+    blocks = ((r1cs.prologue, no_imports), (r1cs.block, r1cs.imports))
+    return [(block, _copies(block, imports, device)) for block, imports in blocks]
 
 
 def _copies(block: Block, imports: Array, device: torch.device) -> Copies:
