@@ -4,55 +4,29 @@ from __future__ import annotations
 
 import base64
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bad_input import Change, R, drop, put, put_inside
 from c1_samples import compact, parsed, proofs, same, sample
 from torchzk.circuits.c1 import C1
 from torchzk.circuits.c1_file import read_c1
 from torchzk.circuits.porep_shapes import porep_shape
 from torchzk.circuits.registered import REGISTERED_SEALS
 from torchzk.errors import InputError
-from torchzk.params.fields import FR
 
 SMALL = porep_shape(2048)
-SECONDS = 2.0
 FIRST = r"vanilla_proofs.StackedDrg2KiBV1\[0\]\[0\]"
-R = list(FR.modulus.to_bytes(32, "little"))
-Change = Callable[[dict[str, Any]], object]
-
-
-@pytest.fixture
-def soon() -> Iterator[None]:
-    start = time.monotonic()
-    yield
-    assert time.monotonic() - start < SECONDS
-
-
-def put(**values: object) -> Change:
-    return lambda output: output.update(values)
-
-
-def drop(key: str) -> Change:
-    return lambda output: output.pop(key)
 
 
 def at(path: str, value: object) -> Change:
     """Put `value` at a path inside the first challenge's proof."""
 
-    def change(output: dict[str, Any]) -> None:
-        inside: Any = proofs(output)[0][0]
-        *steps, last = (int(x) if x.isdigit() else x for x in path.split("."))
-        for step in steps:
-            inside = inside[step]
-        inside[last] = value
-
-    return change
+    return lambda output: put_inside(proofs(output)[0][0], path, value)
 
 
 def less(path: str) -> Change:

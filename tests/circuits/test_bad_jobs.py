@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bad_input import Change, drop, put
 from torchzk.circuits.post_job import load_post_job
 from torchzk.circuits.post_shapes import post_shape
 from torchzk.circuits.randomness_file import load_randomisers
@@ -17,28 +16,12 @@ from torchzk.errors import InputError
 from torchzk.params.fields import FR
 
 WINDOW, WINNING = post_shape("window", 2048), post_shape("winning", 2048)
-SECONDS = 2.0
-Change = Callable[[dict[str, Any]], object]
-
-
-@pytest.fixture(autouse=True)
-def soon() -> Iterator[None]:
-    start = time.monotonic()
-    yield
-    assert time.monotonic() - start < SECONDS
+pytestmark = pytest.mark.usefixtures("soon")
 
 
 @pytest.fixture
 def text(golden: Path) -> bytes:
     return (golden / "jobs" / "sector2k_b_window3.json").read_bytes()
-
-
-def put(**values: object) -> Change:
-    return lambda job: job.update(values)
-
-
-def drop(key: str) -> Change:
-    return lambda job: job.pop(key)
 
 
 def little(value: int) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bad_input import Change, R, drop, put, put_inside
 from torchzk.backends import Backend
 from torchzk.circuits.layout_json import cut_values
 from torchzk.circuits.layouts import Layout, Sequence, Struct, Variant, template
@@ -24,22 +23,11 @@ from torchzk.circuits.update_proof import partition_layout
 from torchzk.circuits.update_shapes import update_shape
 from torchzk.circuits.update_slots import update_witness
 from torchzk.errors import InputError
-from torchzk.params.fields import FR
 from update_samples import JOBS, job, witness_of
 
 SMALL = update_shape(2048)
 SIZES = {"sector2k_a_update": 2048, "synth2k_update": 2048, "synth8m_update": 8 << 20}
-SECONDS = 2.0
-R = list(FR.modulus.to_bytes(32, "little"))
 FIRST = r"vanilla_proofs\[0\]"
-Change = Callable[[dict[str, Any]], object]
-
-
-@pytest.fixture
-def soon() -> Iterator[None]:
-    start = time.monotonic()
-    yield
-    assert time.monotonic() - start < SECONDS
 
 
 def text(name: str) -> bytes:
@@ -141,25 +129,10 @@ def test_witness(backend: Backend, device: torch.device, name: str, size: int) -
                 assert torch.equal(a, b) if isinstance(b, torch.Tensor) else a == b
 
 
-def put(**values: object) -> Change:
-    return lambda said: said.update(values)
-
-
-def drop(key: str) -> Change:
-    return lambda said: said.pop(key)
-
-
 def at(path: str, value: object) -> Change:
     """Put `value` at a path inside the first proof."""
 
-    def change(said: dict[str, Any]) -> None:
-        inside: Any = said["vanilla_proofs"][0]
-        *steps, last = (int(x) if x.isdigit() else x for x in path.split("."))
-        for step in steps:
-            inside = inside[step]
-        inside[last] = value
-
-    return change
+    return lambda said: put_inside(said["vanilla_proofs"][0], path, value)
 
 
 OLD = "challenge_proofs.0.proof_r_old.data.Single"
