@@ -93,3 +93,5 @@ def test_wrong_shapes_are_refused(backend: Backend, device: torch.device) -> Non
         backend.quotient(a, b, c[:, :8], Domain(4))
     with pytest.raises(LayoutError, match="single vectors"):
         backend.quotient(a.unsqueeze(1), b.unsqueeze(1), c.unsqueeze(1), Domain(4))
+    with pytest.raises(LayoutError, match="on one device"):
+        backend.quotient(a, b, c.to("meta"), Domain(4))

@@ -128,3 +128,6 @@ def test_wrong_operands_are_refused(device: torch.device) -> None:
             kernels.add_affine(p, q, G1)
     with pytest.raises(LayoutError):
         kernels.on_curve(g2, G1)
+    many = g1[:1].expand(MINUS + 1, *G1.row_shape)
+    with pytest.raises(LayoutError, match="first 1073741824"):
+        named(many, torch.zeros(1, 2, dtype=torch.int32, device=device))

@@ -48,6 +48,8 @@ def test_refusals(device: torch.device) -> None:
         quotient(x, x, x, Domain(3))
     with pytest.raises(LayoutError, match="single vectors"):
         quotient(x[:, None], x[:, None], x[:, None], Domain(2))
+    with pytest.raises(LayoutError, match="on one device"):
+        quotient(x, x.to("meta"), x, Domain(2))
 
 
 if not INTERPRETED:

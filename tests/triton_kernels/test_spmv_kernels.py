@@ -120,3 +120,5 @@ def test_wrong_shapes_are_refused(device: torch.device) -> None:
         spmv_transposed(matrix, z)
     with pytest.raises(LayoutError, match="int32"):
         spmv(matrix, torch.zeros(8, 300, device=device))
+    with pytest.raises(LayoutError, match="on meta"):
+        spmv(matrix, torch.zeros(8, 300, dtype=torch.int32, device="meta"))

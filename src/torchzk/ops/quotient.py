@@ -30,12 +30,13 @@ def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) 
         h exists and the result means nothing.
 
     Raises:
-        LayoutError: A vector is not `[8, n]`.
+        LayoutError: A vector is not `[8, n]`, or on another device.
     """
     for x in (a, b, c):
         check_vectors(x, domain)
-        if x.ndim != 2:
-            raise LayoutError(f"the quotient takes single vectors, got {list(x.shape)}")
+        if x.ndim != 2 or x.device != a.device:
+            got = f"{list(x.shape)} on {x.device}"
+            raise LayoutError(f"the quotient takes single vectors on one device, got {got}")
     p, n, device = FR.modulus, domain.size, a.device
     shift, log_half = domain.coset_shift, max(domain.log_n - 1, 0)
     on_coset = pow(shift, n, p) - 1

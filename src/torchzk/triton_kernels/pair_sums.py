@@ -17,6 +17,7 @@ import torch
 import triton
 import triton.language as tl
 
+from torchzk.errors import LayoutError
 from torchzk.params.curves import Curve
 from torchzk.params.fields import FP
 from torchzk.triton_kernels import lazy, limbs, points
@@ -54,6 +55,8 @@ def neighbours(rows: torch.Tensor) -> Pairs:
 
 def named(rows: torch.Tensor, source: torch.Tensor) -> Pairs:
     """Pairs of `rows` by index, int32 `[n, 2]`; an index may carry `MINUS`."""
+    if len(rows) > MINUS:
+        raise LayoutError(f"of {len(rows)} points, an index names the first {MINUS} only")
     return Pairs(rows, rows, len(source), source=source.contiguous())
 
 

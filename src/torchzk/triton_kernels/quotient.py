@@ -33,8 +33,9 @@ def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) 
     """As `torchzk.ops.quotient.quotient`, bit for bit; takes two vectors of scratch."""
     for x in (a, b, c):
         check_vectors(x, domain)
-        if x.ndim != 2:
-            raise LayoutError(f"the quotient takes single vectors, got {list(x.shape)}")
+        if x.ndim != 2 or x.device != a.device:
+            got = f"{list(x.shape)} on {x.device}"
+            raise LayoutError(f"the quotient takes single vectors on one device, got {got}")
 
     def make() -> Launches:
         tables = Tables.of(domain, domain.log_n, a.device)

@@ -169,6 +169,9 @@ def _launch(
     m, k = out.shape[1:]
     if m == 0 or k == 0:
         return
+    for x in (out, *read):
+        if x.device != matrix.rows.device:
+            raise LayoutError(f"a matrix on {matrix.rows.device} got a vector on {x.device}")
     form = prepared(matrix)
     if isinstance(form, Cut):
         partial = torch.empty(
