@@ -181,10 +181,17 @@ def _witness(
             for i in range(len(of[0]))
         )
 
-    single = [numbers([x], 1) for x in commitments]
+    comm_r_old, comm_d_new, comm_r_new, comm_c, root_r_old, root_r_new = (
+        numbers([x], 1) for x in commitments
+    )
     return UpdateWitness(
-        partition,
-        *single,
+        partition=partition,
+        comm_r_old=comm_r_old,
+        comm_d_new=comm_d_new,
+        comm_r_new=comm_r_new,
+        comm_c=comm_c,
+        root_r_old=root_r_old,
+        root_r_new=root_r_new,
         apex_leaves=numbers(apex_leaves, len(apex_leaves)),
         partition_path=numbers(partition_path, len(partition_path)),
         leaves_r_old=numbers(leaves[0], c),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import replace
 from functools import lru_cache
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from porep_samples import values_digest
 from torchzk.backends import Backend
 from torchzk.circuits.update import public_inputs, update_r1cs
 from torchzk.circuits.update_assign import assign
@@ -40,14 +40,6 @@ def _recorded(shape: UpdateShape) -> R1cs:
     return update_r1cs(shape)
 
 
-def _digest(backend: Backend, values: torch.Tensor) -> str:
-    """SHA-256 over canonical values (spec/vectors.md section 2)."""
-    state = hashlib.sha256()
-    for piece in values.split(1 << 20, dim=1):
-        state.update(backend.from_mont(piece.contiguous(), FR).t().contiguous().cpu().numpy())
-    return state.hexdigest()
-
-
 def _check(
     name: str, sector_size: int, golden: Path, backend: Backend, device: torch.device
 ) -> None:
@@ -55,10 +47,10 @@ def _check(
     shape = update_shape(sector_size)
     r1cs = _r1cs(shape)
     assignment = assign(backend, shape, witness_of(job(name), 0, shape, device))
-    assert _digest(backend, assignment.inputs) == expected["inputs_sha256"]
-    assert _digest(backend, assignment.aux) == expected["aux_sha256"]
+    assert values_digest(backend, assignment.inputs) == expected["inputs_sha256"]
+    assert values_digest(backend, assignment.aux) == expected["aux_sha256"]
     abc = products(backend, r1cs, assignment)
-    rows = [_digest(backend, x[:, : r1cs.n_rows]) for x in abc]
+    rows = [values_digest(backend, x[:, : r1cs.n_rows]) for x in abc]
     assert rows == expected["abc_with_input_rows_sha256"]
     assert unsatisfied_row(backend, *abc) is None
 
