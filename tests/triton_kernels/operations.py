@@ -187,7 +187,10 @@ def _batch_add(curve: Curve) -> Callable[[Any, torch.device, int], list[Value]]:
 def _fixed_base(curve: Curve) -> Callable[[Any, torch.device, int], list[Value]]:
     def run(backend: Any, device: torch.device, n: int) -> list[Value]:
         x = pack(sample(FR, n, 12), FR, device)
-        return [backend.fixed_base(x, curve.generator, curve)]
+        # two windows
+        low = x & 0xFF
+        low[1:] = 0
+        return [backend.fixed_base(k, curve.generator, curve) for k in (x, low)]
 
     return run
 

@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pytest
 import torch
 import triton
+import triton.language as tl
 
 from torchzk import api, triton_kernels
 from torchzk.backends import Backend
@@ -23,7 +24,7 @@ from torchzk.groth16.toxic_waste import DEV
 from torchzk.params.domains import Domain
 from torchzk.scheduler.known_answers import known_answers
 from torchzk.timeline import Timeline
-from torchzk.triton_kernels import catalogue, variants, warm
+from torchzk.triton_kernels import catalogue, launch, variants, warm
 from triton_kernels import discovery
 from triton_kernels.operations import OPERATIONS
 from triton_kernels.rehearsal import ARCH, pretended, rehearsing
@@ -158,6 +159,18 @@ def test_a_hash_tells_constants_types_and_options_apart() -> None:
         for each in (*field, *options, *other):
             warm._start(each)
     assert len(asked) == 6
+
+
+@triton.jit
+def forgetful(out, n):
+    tl.store(out, n)
+
+
+def test_integers_that_kernels_are_specialised_on_are_refused() -> None:
+    """Launches go by the types of integers, whatever their values."""
+    out = torch.zeros(1, dtype=torch.int32)
+    with rehearsing(), pytest.raises(TypeError, match="forgetful lacks n"):
+        launch.run(forgetful, (1,), out, 16, num_warps=1)
 
 
 def test_every_kernel_is_compiled_ahead() -> None:

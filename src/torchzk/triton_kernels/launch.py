@@ -74,6 +74,9 @@ def run(
         limit = {} if registers is None else {"maxnreg": registers}
         if list(constants) != kernel.arg_names[len(args) :]:
             raise TypeError(f"{kernel.__name__} takes {kernel.arg_names}, in this order")
+        for p, x in zip(kernel.params, args, strict=False):
+            if not (p.do_not_specialize or isinstance(x, torch.Tensor)):
+                raise TypeError(f"{kernel.__name__} lacks {p.name} in do_not_specialize")
         _COMPILED[key] = kernel[grid](*args, **constants, num_warps=num_warps, **limit)
         return
     compiled[(*grid, 1, 1)[:3]](*args, *constants.values())
