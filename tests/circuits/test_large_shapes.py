@@ -37,7 +37,7 @@ SIZES = [32 << 30, 64 << 30]
 
 def few(sector_size: int) -> StackedShape:
     """Two partitions of two challenges."""
-    return replace(porep_shape(sector_size), n_challenges=2, partitions=2)
+    return replace(porep_shape(sector_size), n_challenges=2, n_partitions=2)
 
 
 def few_updates(sector_size: int) -> UpdateShape:

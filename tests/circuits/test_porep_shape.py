@@ -79,7 +79,7 @@ def test_shape(sector_size: int, golden: Path) -> None:
     assert 1 << shape.data_levels == shape.sector.n_nodes
     # the fewest challenges a partition with which the partitions make up the minimum
     minimum, ni_minimum = (176, 2253) if sector_size in (32 << 30, 64 << 30) else (2, 26)
-    assert shape.n_challenges == -(-minimum // shape.partitions)
+    assert shape.n_challenges == -(-minimum // shape.n_partitions)
     assert shape.n_challenges == -(-ni_minimum // shape.ni_partitions)
 
 

@@ -65,7 +65,7 @@ def seal(registered: RegisteredSeal, backend: Backend, device: torch.device) -> 
     ]
     comm_r = Poseidon.merkle(2).digest([number(tree.root) for tree in trees])
     raw = comm_r.to_bytes(32, "little")
-    count = SHAPE.partitions if registered.interactive else SHAPE.ni_partitions
+    count = SHAPE.n_partitions if registered.interactive else SHAPE.ni_partitions
     challenges = tuple(
         tuple(seal_challenges(registered, k, 2, replica_id=replica, comm_r=raw, seed=seed))
         for k in range(count)

@@ -58,7 +58,7 @@ class C1:
 
 def n_partitions(shape: StackedShape, registered: RegisteredSeal) -> int:
     """Partitions of a proof of this type."""
-    return shape.partitions if registered.interactive else shape.ni_partitions
+    return shape.n_partitions if registered.interactive else shape.ni_partitions
 
 
 def check_c1(c1: C1, document: str) -> None:

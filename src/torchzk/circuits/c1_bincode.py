@@ -73,7 +73,7 @@ def _api_head(
     if own is None or not 0 <= variant < len(_VARIANTS) or _VARIANTS[variant] != own.sector_size:
         return None
     if own.sector_size != shape.sector.sector_size:
-        if int.from_bytes(head, "little") in (shape.partitions, shape.ni_partitions):
+        if int.from_bytes(head, "little") in (shape.n_partitions, shape.ni_partitions):
             return None
         reader.fail(
             "registered_proof",

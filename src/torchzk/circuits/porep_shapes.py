@@ -26,7 +26,7 @@ class StackedShape:
     layers: int
     n_challenges: int
     """Challenges a partition."""
-    partitions: int
+    n_partitions: int
     """Partitions of an interactive or synthetic proof."""
     ni_partitions: int
     """Partitions of a non-interactive proof."""

@@ -105,7 +105,7 @@ def make_sector(
                     registered, k, shape.n_challenges, replica_id=replica, comm_r=b"", seed=seed
                 )
             )
-            for k in range(shape.partitions)
+            for k in range(shape.n_partitions)
         )
         challenged = sorted({node for partition in challenges for node in partition})
         rows = parents(challenged, graph, registered.api, shape.sector.n_nodes)
