@@ -25,7 +25,7 @@ _RUN += ["test_spmv_kernels.py", "test_sha256_kernels.py", "test_poseidon_kernel
 _RUN += ["test_prover_kernels.py"]
 _RUN += ["test_operations.py"]
 _HOST = ["test_ptx.py", "test_ptx_shoup.py", "test_compile.py", "test_repeated.py"]
-# those of the first are for a GPU alone, and of the second one; elsewhere they say so
+# the first is for a GPU alone, as is one test of the second; elsewhere they are skipped, and say so
 _HOST += ["test_long_vectors.py", "test_warm.py"]
 # modules that call operations as often as they say
 _ONCE = ["test_graphs.py", "test_rate.py", "test_operations.py", "test_long_vectors.py"]

@@ -18,7 +18,6 @@ import triton.language as tl
 from torchzk.params.fields import FP, split
 
 BITS = 30
-_N = tl.constexpr(13)
 _MASK = tl.constexpr((1 << BITS) - 1)
 _BATCHES = tl.constexpr(-(-((45907 * FP.modulus.bit_length() + 26313) // 19929 + 1) // BITS))
 _P = tl.constexpr(split(FP.modulus, 13, BITS))
