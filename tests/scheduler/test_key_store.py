@@ -48,7 +48,7 @@ def test_dev_keys_are_made_once_and_checked_once(
         proving.query("b_g2", 0, 1, "cpu")
     # on a device that holds the key, the file is needed no more
     with monkeypatch.context() as patched:
-        patched.setattr(key_store, "key_stays", lambda device, r1cs, free: True)
+        patched.setattr(key_store, "key_stays", lambda device, backend, r1cs, free: True)
         loaded: list[Span] = []
         with api.get_keys(session_of(tmp_path, "dev", loaded)) as keys:
             assert keys.stays

@@ -91,9 +91,10 @@ def get_keys(session: Session) -> Keys:
         check_lengths(file, expected_lengths(r1cs), r1cs.n_inputs, circuit.name)
         check_safe(vk)
         key: ProvingKey = file
-        if key_stays(session.device, r1cs, free_memory(session.device)):
+        device = session.device
+        if key_stays(device, session.choice.name, r1cs, free_memory(device)):
             with session.timeline.span("load key"):
-                key = held(file, session.device)
+                key = held(file, device)
         _check_once(session, key, path)
         insecure = is_marked_insecure(path, circuit.sector_size) or is_dev(vk)
         return Keys(key, vk, key_sha256(vk), insecure, file)

@@ -19,8 +19,9 @@ from torchzk.scheduler.session import Session
 
 _ELEMENT = 32
 """An Fr in limbs."""
-_A_ROW = 3 * _ELEMENT + 200
-"""a, b and c, and the wide words of the quotient's transforms at their peak, 180 a row."""
+_A_ROW: dict[BackendName, int] = {"torch": 3 * _ELEMENT + 640, "triton": 3 * _ELEMENT + 200}
+"""a, b and c, and the quotient at its peak: the reference takes 620 to 630 a row for it from 2^20
+to 2^22 rows; what the kernels take is not measured, and given six vectors."""
 _A_VARIABLE = 3 * _ELEMENT
 """An assignment, its canonical form, and the scalars of one query."""
 _A_ROW_AT_TAU, _A_COLUMN_AT_TAU = 8 * _ELEMENT, 5 * _ELEMENT
@@ -31,10 +32,10 @@ _MOST_SCRATCH: dict[BackendName, int] = {"torch": 1 << 29, "triton": 40 << 30}
 """As much as each backend's multi-scalar multiplication has been measured with."""
 
 
-def proving_need(r1cs: R1cs) -> int:
+def proving_need(r1cs: R1cs, backend: BackendName) -> int:
     """What proving one partition takes at its peak, points of the key not counted: they stream."""
     variables = r1cs.n_inputs + r1cs.n_aux
-    return _A_ROW * r1cs.domain.size + _A_VARIABLE * variables + _SCRATCH
+    return _A_ROW[backend] * r1cs.domain.size + _A_VARIABLE * variables + _SCRATCH
 
 
 def setup_need(r1cs: R1cs) -> int:
@@ -48,12 +49,12 @@ def key_bytes(lengths: QueryLengths) -> int:
     return sum(lengths.of(name) * uncompressed_size(curve) for name, curve in QUERIES.items())
 
 
-def key_stays(device: torch.device, r1cs: R1cs, free: int) -> bool:
+def key_stays(device: torch.device, backend: BackendName, r1cs: R1cs, free: int) -> bool:
     """Whether a key is kept on the device: on CUDA, if it leaves the room that proving takes.
 
     On the CPU a key file is mapped, and the system keeps of it what there is memory for.
     """
-    need = key_bytes(expected_lengths(r1cs)) + proving_need(r1cs)
+    need = key_bytes(expected_lengths(r1cs)) + proving_need(r1cs, backend)
     return device.type == "cuda" and need <= free
 
 

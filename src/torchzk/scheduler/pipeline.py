@@ -67,7 +67,8 @@ def prove_job(
     chosen = randomisers or [Randomisers.draw() for _ in range(n)]
     if len(chosen) != n:
         raise InputError(f"the job has {n} partitions, {len(chosen)} pairs of r and s are given")
-    check_memory(session, proving_need(session.r1cs), "proving a partition")
+    need = proving_need(session.r1cs, session.choice.name)
+    check_memory(session, need, "proving a partition")
     raw = b"".join(
         _prove_partition(session, job, keys, index, z).to_bytes() for index, z in enumerate(chosen)
     )
