@@ -21,7 +21,7 @@ _ELEMENT = 32
 """An Fr in limbs."""
 _A_ROW: dict[BackendName, int] = {"torch": 3 * _ELEMENT + 640, "triton": 3 * _ELEMENT + 200}
 """a, b and c, and the quotient at its peak: the reference takes 620 to 630 a row for it from 2^20
-to 2^22 rows; what the kernels take is not measured, and given six vectors."""
+to 2^22 rows; the kernels take two vectors of scratch, their result, and tables of roots."""
 _A_VARIABLE = 3 * _ELEMENT
 """An assignment, its canonical form, and the scalars of one query."""
 _A_ROW_AT_TAU, _A_COLUMN_AT_TAU = 8 * _ELEMENT, 5 * _ELEMENT
