@@ -108,6 +108,12 @@ def launch(
         )
 
 
+def wait(device: torch.device) -> None:
+    """Until the current stream has done its work: what is kept serves any stream."""
+    if device.type == "cuda":
+        torch.cuda.current_stream(device).synchronize()
+
+
 def flat(x: torch.Tensor, n_words: int) -> torch.Tensor:
     """`[..., *batch]` of `n_words` words an element as planes `[n_words, n]`, a view if it can."""
     # with no elements, -1 would be ambiguous

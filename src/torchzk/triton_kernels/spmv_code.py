@@ -11,6 +11,7 @@ from torchzk.ops.csr import Csr
 from torchzk.ops.layout import pack
 from torchzk.ops.spmv import transpose
 from torchzk.params.fields import FR
+from torchzk.triton_kernels.launch import wait
 
 SHORT = 32
 """Rows of at most as many terms are one lane's work; longer ones are a warp's."""
@@ -54,7 +55,9 @@ def prepared(matrix: Csr) -> Prepared | Cut:
     """What is launched for `matrix`."""
     found = _PREPARED.get(matrix)
     if found is None:
-        found = _PREPARED[matrix] = _prepare(matrix)
+        found = _prepare(matrix)
+        wait(matrix.rows.device)
+        _PREPARED[matrix] = found
     return found
 
 
@@ -62,7 +65,9 @@ def transposed(matrix: Csr) -> Csr:
     """The transposed matrix."""
     found = _TRANSPOSED.get(matrix)
     if found is None:
-        found = _TRANSPOSED[matrix] = transpose(matrix)
+        found = transpose(matrix)
+        wait(matrix.rows.device)
+        _TRANSPOSED[matrix] = found
     return found
 
 

@@ -16,7 +16,7 @@ from torchzk.ops.layout import pack_mont
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import limbs
-from torchzk.triton_kernels.launch import launch, shape_on
+from torchzk.triton_kernels.launch import launch, shape_on, wait
 from torchzk.triton_kernels.ntt_code import NttCode
 
 WORDS = 16
@@ -122,6 +122,7 @@ def roots(log_order: int, code: NttCode, device: torch.device) -> torch.Tensor:
     out = torch.empty(n, WORDS, dtype=torch.int32, device=device)
     shape = shape_on(device, "elementwise", FR.n_limbs)
     launch(powers_kernel, n, shape, device, out, high, low, n, high.shape[1], log_low, T=code)
+    wait(device)
     return out
 
 
