@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from torchzk.circuits.c1 import C1, check_c1
 from torchzk.circuits.c1_bincode import c1_from_bincode
 from torchzk.circuits.c1_json import c1_from_json, c1_from_text
+from torchzk.circuits.circuit import Source, document_of
 from torchzk.circuits.json_input import Node, read_file
 from torchzk.circuits.porep_shapes import StackedShape
 from torchzk.circuits.registered import RegisteredSeal
@@ -17,7 +17,7 @@ _HEAD_BYTES = 8
 
 
 def read_c1(
-    source: Path | bytes | Mapping[str, object],
+    source: Source,
     shape: StackedShape,
     registered: RegisteredSeal | None = None,
 ) -> C1:
@@ -31,7 +31,7 @@ def read_c1(
     Raises:
         InputError: The file cannot be read, or is no C1 output for `shape`; names the place.
     """
-    document = str(source) if isinstance(source, Path) else "C1"
+    document = document_of(source, "C1")
     if isinstance(source, Path):
         source = read_file(source)
     if not isinstance(source, bytes):

@@ -123,6 +123,6 @@ AnyCircuit = Circuit[Any, Any]
 """A circuit whose kind is not known where it is used."""
 
 
-def document_of(source: Source) -> str:
-    """What errors call a job."""
-    return str(source) if isinstance(source, Path) else "job"
+def document_of(source: Source, name: str = "job") -> str:
+    """What errors call a job: its file, or what it is."""
+    return str(source) if isinstance(source, Path) else name

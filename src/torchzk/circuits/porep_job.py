@@ -5,13 +5,12 @@ Source: spec/interface.md "Job files", spec/porep.md sections 8 and 10.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from torchzk.circuits.c1 import C1
 from torchzk.circuits.c1_file import read_c1
+from torchzk.circuits.circuit import Source, document_of
 from torchzk.circuits.job_head import agreed
 from torchzk.circuits.porep_shapes import StackedShape
 from torchzk.circuits.registered import RegisteredSeal
@@ -50,7 +49,7 @@ class PorepJob:
 
 
 def load_porep_job(
-    source: Path | bytes | Mapping[str, object],
+    source: Source,
     shape: StackedShape,
     *,
     miner_id: int | None = None,
@@ -70,7 +69,7 @@ def load_porep_job(
         InputError: As `read_c1`, or the file says another number.
     """
     c1 = read_c1(source, shape, registered)
-    document = str(source) if isinstance(source, Path) else "C1"
+    document = document_of(source, "C1")
     return PorepJob(
         c1,
         agreed(document, "miner id", c1.miner_id, miner_id),

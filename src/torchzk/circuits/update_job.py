@@ -5,11 +5,11 @@ Source: spec/interface.md "Job files", spec/post_update.md sections 8 and 9.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from torchzk.circuits.circuit import Source, document_of
 from torchzk.circuits.job_head import check_head, element, optional_integer
 from torchzk.circuits.json_input import Node, parse_json, read_file
 from torchzk.circuits.layout_json import Cut, cut_values
@@ -58,7 +58,7 @@ class UpdateJob:
         return self.shape.n_partitions
 
 
-def load_update_job(source: Path | bytes | Mapping[str, object], shape: UpdateShape) -> UpdateJob:
+def load_update_job(source: Source, shape: UpdateShape) -> UpdateJob:
     """Read the job of an update that a circuit is to prove.
 
     Args:
@@ -68,7 +68,7 @@ def load_update_job(source: Path | bytes | Mapping[str, object], shape: UpdateSh
     Raises:
         InputError: The file cannot be read, or breaks a rule of the format. Names the place.
     """
-    document = str(source) if isinstance(source, Path) else "job"
+    document = document_of(source)
     data = read_file(source) if isinstance(source, Path) else source
     if not isinstance(data, bytes):
         return _job(Node(data, document), shape, Cut())

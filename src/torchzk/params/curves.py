@@ -15,9 +15,6 @@ Coordinate = tuple[int, ...]
 Point = tuple[Coordinate, Coordinate] | None
 """A point in canonical integers; None is the point at infinity."""
 
-U2 = -1
-"""u^2, the quadratic non-residue of Fp that makes Fp2."""
-
 
 @dataclass(frozen=True)
 class Curve:
