@@ -16,14 +16,8 @@ from types import ModuleType
 import pytest
 import torch
 
-from triton_kernels.lanes import INTERPRETED, RUNS_KERNELS
+from triton_kernels.lanes import INTERPRETED, KERNEL_TESTS, RUNS_KERNELS
 
-_RUN = ["test_field_kernels.py", "test_fp2_kernels.py", "test_inverse_kernels.py"]
-_RUN += ["test_variants.py", "test_ntt_kernels.py", "test_quotient_kernels.py"]
-_RUN += ["test_curve_kernels.py", "test_msm_kernels.py", "test_graphs.py", "test_rate.py"]
-_RUN += ["test_spmv_kernels.py", "test_sha256_kernels.py", "test_poseidon_kernels.py"]
-_RUN += ["test_prover_kernels.py"]
-_RUN += ["test_operations.py"]
 _HOST = ["test_ptx.py", "test_ptx_shoup.py", "test_compile.py", "test_repeated.py"]
 # the first is for a GPU alone, as is one test of the second; elsewhere they are skipped, and say so
 _HOST += ["test_long_vectors.py", "test_warm.py"]
@@ -33,7 +27,7 @@ _ONCE = ["test_graphs.py", "test_rate.py", "test_operations.py", "test_long_vect
 collect_ignore: list[str] = []
 if importlib.util.find_spec("triton") is None:
     # test_lanes says so
-    collect_ignore += _RUN + _HOST
+    collect_ignore += [*KERNEL_TESTS, *_HOST]
 else:
     if INTERPRETED:
         from triton_kernels import memory_interpreter, ntt_interpreter, ptx_interpreter
@@ -43,7 +37,7 @@ else:
         ntt_interpreter.install()
         collect_ignore += _HOST
     if not RUNS_KERNELS:
-        collect_ignore += _RUN
+        collect_ignore += KERNEL_TESTS
 
 
 @pytest.fixture

@@ -8,3 +8,23 @@ import torch
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 RUNS_KERNELS = INTERPRETED or torch.cuda.is_available()
+
+KERNEL_TESTS = (
+    "test_curve_kernels.py",
+    "test_msm_kernels.py",
+    "test_reduce_kernels.py",
+    "test_poseidon_kernels.py",
+    "test_ntt_kernels.py",
+    "test_quotient_kernels.py",
+    "test_operations.py",
+    "test_spmv_kernels.py",
+    "test_sha256_kernels.py",
+    "test_prover_kernels.py",
+    "test_rate.py",
+    "test_graphs.py",
+    "test_fp2_kernels.py",
+    "test_field_kernels.py",
+    "test_inverse_kernels.py",
+    "test_variants.py",
+)
+"""Modules of tests that run kernels, in the interpreter the slowest first."""
