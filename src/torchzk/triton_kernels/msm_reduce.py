@@ -96,7 +96,7 @@ def make_affine(out, a, n, F: tl.constexpr, BLOCK: tl.constexpr):
 
 def total(rows: torch.Tensor, curve: Curve) -> torch.Tensor:
     """The sum of affine rows `[n, *curve.row_shape]`: one row `[1, *curve.row_shape]`."""
-    return affine(_sums(rows, 1, len(rows), 1, curve), curve)
+    return affine(_sums(rows.contiguous(), 1, len(rows), 1, curve), curve)
 
 
 def sums_by_bit(arrays: torch.Tensor, curve: Curve) -> torch.Tensor:
@@ -117,6 +117,7 @@ def sums_by_bit(arrays: torch.Tensor, curve: Curve) -> torch.Tensor:
     width = n.bit_length() - 1
     low = width // 2
     columns, rows = 1 << low, 1 << width - low
+    arrays = arrays.contiguous()
     of_low = _by_bit(_sums(arrays, w, rows, columns, curve), w, low, curve)
     of_high = _by_bit(_sums(arrays, w * rows, columns, 1, curve), w, width - low, curve)
     words = of_low.shape[1]
@@ -136,7 +137,7 @@ def weigh(bits: torch.Tensor, tops: torch.Tensor, curve: Curve) -> torch.Tensor:
     """
     pieces, w, width, words = bits.shape
     added = _finish(bits.reshape(-1, words), 1, pieces, w * width, curve)
-    first = _sums(tops, 1, pieces, w, curve)
+    first = _sums(tops.contiguous(), 1, pieces, w, curve)
     code = _code(tops, curve)
     out = _empty(w, tops, code)
     launch(weigh_bits, w, _shape(out), out.device, out, added, first, w, width, F=code)
