@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from porep_samples import values_digest
 from torchzk.backends import Backend, choose_backend, load_backend
 from torchzk.circuits.registered import default_seal
 from torchzk.circuits.registry import get_circuit
@@ -37,7 +38,7 @@ _ROWS_AT_ONCE = 1 << 22
 
 
 class Digest:
-    """SHA-256 of canonical values in their order, as spec/vectors.md section 2 has it."""
+    """`porep_samples.values_digest` of values that come in pieces."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -51,12 +52,6 @@ class Digest:
 
     def hex(self) -> str:
         return self._state.hexdigest()
-
-
-def digest(backend: Backend, values: torch.Tensor) -> str:
-    whole = Digest(backend)
-    whole.take(values)
-    return whole.hex()
 
 
 def product_digests(backend: Backend, r1cs: R1cs, assignment: Assignment) -> list[str]:
@@ -95,8 +90,8 @@ def check(case: str, expected: dict[str, Any], backend: Backend, device: torch.d
         torch.cuda.synchronize(device)
     took = time.perf_counter() - start
     got = {
-        "inputs_sha256": digest(backend, assignment.inputs),
-        "aux_sha256": digest(backend, assignment.aux),
+        "inputs_sha256": values_digest(backend, assignment.inputs),
+        "aux_sha256": values_digest(backend, assignment.aux),
         "abc_with_input_rows_sha256": product_digests(backend, circuit.r1cs(), assignment),
     }
     right = got == expected
