@@ -14,6 +14,7 @@ import torch
 
 pytest.importorskip("triton", reason="Triton is not installed: no kernel lane runs at all")
 
+from child_environment import child_environment  # noqa: E402
 from triton_kernels.lanes import INTERPRETED, KERNEL_TESTS  # noqa: E402
 
 HERE = Path(__file__).parent
@@ -28,13 +29,8 @@ def interpret(name: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header"]
         + [str(HERE / name)],
         cwd=HERE.parents[1],
-        env={
-            **os.environ,
-            "TRITON_INTERPRET": "1",
-            "CUDA_VISIBLE_DEVICES": "",
-            # two processes would wait for each other's threads
-            "OMP_NUM_THREADS": "1",
-        },
+        # with more threads two processes would wait for each other's
+        env=child_environment(TRITON_INTERPRET="1", CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1"),
         capture_output=True,
         text=True,
         check=False,
