@@ -54,6 +54,24 @@ def test_a_key_in_memory_gives_its_rows(device: torch.device) -> None:
         assert torch.equal(rows.cpu(), key.queries[name][1:3])
 
 
+@pytest.mark.parametrize("step", [1, 2, 3, 100])
+def test_a_query_comes_in_pieces(step: int, device: torch.device) -> None:
+    key = small_key()
+    for name, rows in key.queries.items():
+        pieces = list(key.pieces(name, step, device))
+        assert [piece[0] for piece in pieces] == list(range(0, len(rows), step))
+        assert all(stop - start == len(part) <= step for start, stop, part in pieces)
+        assert torch.equal(torch.cat([part for _, _, part in pieces]).cpu(), rows)
+    # where the rows lie already nothing is copied
+    (_, _, part), *_ = key.pieces("h", 2, "cpu")
+    assert part.data_ptr() == key.queries["h"].data_ptr()
+
+
+def test_pieces_of_nothing_are_refused() -> None:
+    with pytest.raises(LayoutError, match="at least one point, got 0"):
+        list(small_key().pieces("h", 0, "cpu"))
+
+
 @pytest.mark.parametrize("start, stop", [(-1, 1), (2, 1), (0, 4)])
 def test_a_range_outside_the_query_is_refused(start: int, stop: int) -> None:
     with pytest.raises(LayoutError, match="query h has 3 points"):

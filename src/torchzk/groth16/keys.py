@@ -65,6 +65,10 @@ class QueryLengths:
         return ", ".join(f"{f.name} {getattr(self, f.name):,}" for f in fields(self))
 
 
+Piece = tuple[int, int, torch.Tensor]
+"""Points of a query: the first, the one after the last, and their rows."""
+
+
 class ProvingKey(Protocol):
     """The queries of a circuit, wherever they lie."""
 
@@ -76,6 +80,15 @@ class ProvingKey(Protocol):
 
     def query(self, name: str, start: int, stop: int, device: torch.device | str) -> torch.Tensor:
         """Points `start` to `stop` of a query: affine rows in Montgomery form, on `device`."""
+        ...
+
+    def pieces(self, name: str, step: int, device: torch.device | str) -> Iterator[Piece]:
+        """All points of a query in order, `step` at a time: (start, stop, rows on `device`).
+
+        Rows are good for the current stream, and until the next piece is asked for: where the
+        points lie elsewhere, the next piece is on its way while the caller works on this one, and
+        two pieces are on the device. A loop that ends early closes the iterator.
+        """
         ...
 
 
@@ -103,11 +116,23 @@ class MemoryKey:
         check_range(self.lengths, name, start, stop)
         return self.queries[name][start:stop].to(device)
 
+    def pieces(self, name: str, step: int, device: torch.device | str) -> Iterator[Piece]:
+        """As `ProvingKey.pieces`; views where the rows already lie on `device`."""
+        for start, stop in steps(self.lengths.of(name), step):
+            yield start, stop, self.query(name, start, stop, device)
+
 
 def held(key: ProvingKey, device: torch.device | str) -> MemoryKey:
     """All points of a key on `device`; errors as its `query`."""
     rows = {name: key.query(name, 0, key.lengths.of(name), device) for name in QUERIES}
     return MemoryKey(key.vk, rows)
+
+
+def steps(n: int, step: int) -> Iterator[tuple[int, int]]:
+    """0 to `n` in ranges of `step`, the last of them shorter; raises `LayoutError`."""
+    if step < 1:
+        raise LayoutError(f"pieces have at least one point, got {step}")
+    return ((start, min(start + step, n)) for start in range(0, n, step))
 
 
 def check_range(lengths: QueryLengths, name: str, start: int, stop: int) -> None:

@@ -23,7 +23,15 @@ from torchzk.backends import Backend
 from torchzk.errors import KeyFileError, LayoutError
 from torchzk.files import atomic_write
 from torchzk.groth16.encoding import Origin, decode_uncompressed, uncompressed_size
-from torchzk.groth16.keys import QUERIES, ProvingKey, QueryLengths, VerifyingKey, check_range
+from torchzk.groth16.keys import (
+    QUERIES,
+    Piece,
+    ProvingKey,
+    QueryLengths,
+    VerifyingKey,
+    check_range,
+    steps,
+)
 from torchzk.groth16.row_bytes import (
     Words,
     bytes_of_rows,
@@ -97,6 +105,11 @@ class ParamsFile:
             last = min(first + _POINTS_READ, stop)
             rows[first - start : last - start] = self._read(name, first, last, device)
         return rows
+
+    def pieces(self, name: str, step: int, device: torch.device | str) -> Iterator[Piece]:
+        """As `ProvingKey.pieces`; errors as `query`."""
+        for start, stop in steps(self.lengths.of(name), step):
+            yield start, stop, self.query(name, start, stop, device)
 
     def close(self) -> None:
         """Give the file back; queries fail afterwards."""
