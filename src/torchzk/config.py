@@ -36,14 +36,19 @@ class Config:
 
     circuit: CircuitConfig
 
-    keys: Literal["dev"] | Path
-    """`dev` makes an insecure key from public randomness; or a `.params` or `.vk` file."""
+    keys: Literal["dev", "dev-in-memory", "official"] | Path
+    """`dev` makes an insecure key from public randomness and keeps it in `key_cache`;
+    `dev-in-memory` makes the same key for this run and writes nothing; `official` takes the
+    network's key from `parameter_folder`; or a `.params` or `.vk` file."""
 
     input: Path | None = None
     """The job file; `--input` overrides it."""
 
     key_cache: Path = field(default_factory=lambda: Path("~/.cache/torchzk/keys").expanduser())
     """Folder in which `dev` keys are kept between runs."""
+
+    parameter_folder: Path = Path("/var/tmp/filecoin-proof-parameters")
+    """Folder of the network's own parameter files, as Filecoin's tools fetch them."""
 
     block_cache: Path = field(default_factory=lambda: Path("~/.cache/torchzk/blocks").expanduser())
     """Folder in which the constraints of circuits are kept, once they are recorded."""
