@@ -38,6 +38,7 @@ def test_the_list_of_keys_is_frozen() -> None:
         "keys",
         "input",
         "key_cache",
+        "parameter_folder",
         "block_cache",
         "device",
         "backend",
@@ -54,7 +55,7 @@ def test_a_full_config(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         "circuit:\n  kind: winning\n  sector_size: 32 GiB\nkeys: sub/some.params\n"
-        "input: job.json\nkey_cache: /var/keys\nblock_cache: blocks\n"
+        "input: job.json\nkey_cache: /var/keys\nparameter_folder: official\nblock_cache: blocks\n"
         "device: cuda:1\nbackend: triton\n"
         "runs: ../runs\n",
     )
@@ -64,6 +65,7 @@ def test_a_full_config(tmp_path: Path) -> None:
     assert config.keys == tmp_path / "sub/some.params"
     assert config.input == tmp_path / "job.json"
     assert config.key_cache == Path("/var/keys")
+    assert config.parameter_folder == tmp_path / "official"
     assert config.block_cache == tmp_path / "blocks"
     assert (config.device, config.backend) == ("cuda:1", "triton")
     assert config.runs == tmp_path / "../runs"
@@ -75,6 +77,7 @@ def test_defaults(tmp_path: Path) -> None:
     assert config.input is None
     assert config.runs == Path("runs")
     assert config.key_cache == Path.home() / ".cache/torchzk/keys"
+    assert config.parameter_folder == Path("/var/tmp/filecoin-proof-parameters")
     assert config.block_cache == Path.home() / ".cache/torchzk/blocks"
 
 
