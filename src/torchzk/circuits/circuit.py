@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -29,6 +30,16 @@ class Job(Protocol):
     def n_partitions(self) -> int:
         """Proofs of 192 bytes that it takes."""
         ...
+
+
+@dataclass(frozen=True)
+class WitnessBytes:
+    """What the values of a partition's variables take to compute, beside themselves."""
+
+    given: int
+    """What `Circuit.witness` returns."""
+    scratch: int
+    """What `Circuit.assignment` has beside that and its result at its peak, its tables included."""
 
 
 _Job = TypeVar("_Job", bound=Job)
@@ -109,6 +120,13 @@ class Circuit(ABC, Generic[_Job, _Witness]):
     @abstractmethod
     def assignment(self, backend: Backend, witness: _Witness) -> Assignment:
         """The value of every variable, on the device of the witness."""
+
+    @abstractmethod
+    def witness_bytes(self, *, on_cpu: bool) -> WitnessBytes:
+        """What `witness` and `assignment` take on a CPU or on a GPU, a function of the shape.
+
+        What a backend's operations take beside their results is not counted.
+        """
 
     @abstractmethod
     def public_inputs(self, job: _Job, partition: int) -> list[int]:

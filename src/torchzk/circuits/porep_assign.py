@@ -11,19 +11,35 @@ from functools import lru_cache
 import torch
 
 from torchzk.backends import Backend
+from torchzk.circuits.circuit import WitnessBytes
 from torchzk.circuits.gadgets import poseidon
 from torchzk.circuits.gadgets.data_tree import path_pairs
 from torchzk.circuits.gadgets.num import bit_wires, integer_wires, one, to_bits_wires
-from torchzk.circuits.gadgets.pair_wires import write_pair_wires
-from torchzk.circuits.gadgets.por import leaf_index, por_wires
+from torchzk.circuits.gadgets.pair_wires import pair_wires_bytes, write_pair_wires
+from torchzk.circuits.gadgets.por import ELEMENT_BYTES, leaf_index, por_wires, por_wires_bytes
 from torchzk.circuits.porep import prologue
 from torchzk.circuits.porep_bank import labels_and_bank
 from torchzk.circuits.porep_shapes import PARENTS, StackedShape
 from torchzk.circuits.porep_wires import ChallengeWires, challenge_wires
-from torchzk.circuits.porep_witness import COLUMN_PATH, REPLICA_PATH, PorepWitness
+from torchzk.circuits.porep_witness import COLUMN_PATH, PATHS, REPLICA_PATH, PorepWitness
 from torchzk.errors import LayoutError
 from torchzk.groth16.r1cs import Assignment
 from torchzk.params.fields import FR
+
+
+def porep_witness_bytes(shape: StackedShape, *, on_cpu: bool) -> WitnessBytes:
+    """See `Circuit.witness_bytes`."""
+    wires, c = challenge_wires(shape), shape.n_challenges
+    siblings = shape.data_levels + PATHS * sum(arity - 1 for arity in shape.arities)
+    # what is indexed of the planes is copied
+    given = 2 * ELEMENT_BYTES * c * (PARENTS * shape.layers + siblings + PATHS)
+    bank = 4 * c * wires.bank.n_words
+    # the word of every bit, and the table that says which: 4, 1 and 1 bytes
+    bits = bank + 4 * c * wires.n_aux
+    pairs = bank + pair_wires_bytes(c, shape.data_levels, on_cpu=on_cpu)
+    columns = ELEMENT_BYTES * c * (PARENTS + 1) * 2 * (wires.n_column_hash + shape.layers)
+    paths = bank + columns + por_wires_bytes(shape.arities, c * PATHS)
+    return WitnessBytes(given, 6 * wires.n_aux + max(bits, pairs, paths))
 
 
 def assign(backend: Backend, shape: StackedShape, witness: PorepWitness) -> Assignment:

@@ -8,9 +8,9 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.block_cache import Recall, recorded
-from torchzk.circuits.circuit import Circuit, Source
+from torchzk.circuits.circuit import Circuit, Source, WitnessBytes
 from torchzk.circuits.porep import n_public_inputs, porep_r1cs
-from torchzk.circuits.porep_assign import assign
+from torchzk.circuits.porep_assign import assign, porep_witness_bytes
 from torchzk.circuits.porep_job import PorepJob, load_porep_job
 from torchzk.circuits.porep_nodes import porep_public_inputs
 from torchzk.circuits.porep_shapes import StackedShape
@@ -61,6 +61,9 @@ class PorepCircuit(Circuit[PorepJob, PorepWitness]):
 
     def assignment(self, backend: Backend, witness: PorepWitness) -> Assignment:
         return assign(backend, self.shape, witness)
+
+    def witness_bytes(self, *, on_cpu: bool) -> WitnessBytes:
+        return porep_witness_bytes(self.shape, on_cpu=on_cpu)
 
     def public_inputs(self, job: PorepJob, partition: int) -> list[int]:
         return porep_public_inputs(job.c1, partition)

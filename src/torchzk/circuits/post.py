@@ -12,14 +12,23 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.block_cache import Recall, recorded
+from torchzk.circuits.circuit import WitnessBytes
 from torchzk.circuits.gadgets import poseidon
 from torchzk.circuits.gadgets.num import enforce_equal, inputize, integer_wires, one
-from torchzk.circuits.gadgets.por import leaf_index, level_wires, por, por_wires
+from torchzk.circuits.gadgets.por import (
+    ELEMENT_BYTES,
+    leaf_index,
+    level_wires,
+    por,
+    por_wires,
+    por_wires_bytes,
+)
 from torchzk.circuits.post_shapes import PostShape
 from torchzk.circuits.post_slots import PostSlots
 from torchzk.circuits.recorder import ConstraintSystem
 from torchzk.errors import LayoutError
 from torchzk.groth16.r1cs import Assignment, Block, R1cs
+from torchzk.params.poseidon import Poseidon
 
 
 def post_r1cs(shape: PostShape, recall: Recall = recorded) -> R1cs:
@@ -46,6 +55,17 @@ def _slot(challenges: int, arities: tuple[int, ...]) -> Block:
     for _ in range(challenges):
         por(cs, arities, poseidon.merkle, root=comm_r_last)
     return cs.block()
+
+
+def post_witness_bytes(shape: PostShape) -> WitnessBytes:
+    """See `Circuit.witness_bytes`; the levels of the paths are the same on any device."""
+    arities, n_paths = shape.sector.tree_r.arities, shape.n_slots * shape.n_challenges
+    own = 1 + sum(arity - 1 for arity in arities)
+    # indices have 8 bytes a level
+    given = n_paths * (ELEMENT_BYTES * own + 8 * len(arities)) + 3 * ELEMENT_BYTES * shape.n_slots
+    head = 3 + 2 * Poseidon.merkle(2).n_wires
+    scratch = por_wires_bytes(arities, n_paths) + ELEMENT_BYTES * shape.n_slots * head
+    return WitnessBytes(given, scratch)
 
 
 def assign(backend: Backend, shape: PostShape, slots: PostSlots) -> Assignment:

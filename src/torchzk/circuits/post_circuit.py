@@ -12,9 +12,9 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.block_cache import Recall, recorded
-from torchzk.circuits.circuit import Circuit, Source, document_of
+from torchzk.circuits.circuit import Circuit, Source, WitnessBytes, document_of
 from torchzk.circuits.job_head import agreed
-from torchzk.circuits.post import assign, n_public_inputs, post_r1cs
+from torchzk.circuits.post import assign, n_public_inputs, post_r1cs, post_witness_bytes
 from torchzk.circuits.post_job import PostJob, load_post_job
 from torchzk.circuits.post_shapes import PostShape
 from torchzk.circuits.post_slots import PostSlots
@@ -80,6 +80,9 @@ class PostCircuit(Circuit[PostJob, PostSlots]):
 
     def assignment(self, backend: Backend, witness: PostSlots) -> Assignment:
         return assign(backend, self.shape, witness)
+
+    def witness_bytes(self, *, on_cpu: bool) -> WitnessBytes:
+        return post_witness_bytes(self.shape)
 
     def public_inputs(self, job: PostJob, partition: int) -> list[int]:
         return public_inputs(job, partition)

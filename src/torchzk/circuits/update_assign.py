@@ -13,6 +13,7 @@ from itertools import accumulate
 import torch
 
 from torchzk.backends import Backend
+from torchzk.circuits.circuit import WitnessBytes
 from torchzk.circuits.gadgets import poseidon
 from torchzk.circuits.gadgets.data_tree import path_pairs, tree_pairs
 from torchzk.circuits.gadgets.insertion import insert_wires, select_wires
@@ -22,9 +23,14 @@ from torchzk.circuits.gadgets.num import (
     one,
     to_bits_wires,
 )
-from torchzk.circuits.gadgets.pair_wires import n_pair_wires, write_pair_wires
-from torchzk.circuits.gadgets.por import index_bits
+from torchzk.circuits.gadgets.pair_wires import (
+    n_pair_wires,
+    pair_wires_bytes,
+    write_pair_wires,
+)
+from torchzk.circuits.gadgets.por import ELEMENT_BYTES, index_bits, por_wires_bytes
 from torchzk.circuits.update_places import (
+    DIGEST_WIRES,
     PAIR,
     RANDOMNESS,
     ProloguePlaces,
@@ -38,6 +44,23 @@ from torchzk.errors import LayoutError
 from torchzk.groth16.r1cs import Assignment
 from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR
+
+
+def update_witness_bytes(shape: UpdateShape, *, on_cpu: bool) -> WitnessBytes:
+    """See `Circuit.witness_bytes`."""
+    c, arities = shape.n_challenges, shape.sector.tree_r.arities
+    siblings = 3 * sum(arity - 1 for arity in arities) + shape.node_bits
+    # what is indexed of the planes is copied
+    given = 2 * ELEMENT_BYTES * (c * (siblings + 3) + shape.n_apex_leaves)
+    pairs = max(
+        pair_wires_bytes(shape.n_apex_leaves - 1, on_cpu=on_cpu),
+        pair_wires_bytes(c, shape.tree_d_levels, on_cpu=on_cpu),
+    )
+    # both trees' siblings twice, and the pairs of TreeD twice
+    nodes = 2 * c * (2 * sum(arity - 1 for arity in arities) + 2 * PAIR * shape.tree_d_levels)
+    paths = por_wires_bytes(arities, 2 * c)
+    digests = ELEMENT_BYTES * shape.n_digests * 2 * DIGEST_WIRES
+    return WitnessBytes(given, digests + ELEMENT_BYTES * nodes + max(pairs, paths))
 
 
 def assign(backend: Backend, shape: UpdateShape, witness: UpdateWitness) -> Assignment:

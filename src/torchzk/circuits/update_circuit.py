@@ -9,11 +9,11 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.block_cache import Recall, recorded
-from torchzk.circuits.circuit import Circuit, Source, document_of
+from torchzk.circuits.circuit import Circuit, Source, WitnessBytes, document_of
 from torchzk.circuits.job_head import agreed
 from torchzk.circuits.sectors import SectorShape
 from torchzk.circuits.update import N_INPUTS, update_r1cs
-from torchzk.circuits.update_assign import assign
+from torchzk.circuits.update_assign import assign, update_witness_bytes
 from torchzk.circuits.update_job import UpdateJob, load_update_job, update_public_inputs
 from torchzk.circuits.update_shapes import UpdateShape
 from torchzk.circuits.update_slots import update_witness
@@ -69,6 +69,9 @@ class UpdateCircuit(Circuit[UpdateJob, UpdateWitness]):
 
     def assignment(self, backend: Backend, witness: UpdateWitness) -> Assignment:
         return assign(backend, self.shape, witness)
+
+    def witness_bytes(self, *, on_cpu: bool) -> WitnessBytes:
+        return update_witness_bytes(self.shape, on_cpu=on_cpu)
 
     def public_inputs(self, job: UpdateJob, partition: int) -> list[int]:
         return update_public_inputs(job, partition)

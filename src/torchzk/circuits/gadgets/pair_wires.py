@@ -67,12 +67,24 @@ def write_pair_wires(backend: Backend, pairs: torch.Tensor, out: torch.Tensor) -
     """
     if not pairs.numel():
         return
-    per_place = pairs.shape[3] if pairs.ndim > 3 else 1
-    at_once = _PAIRS_ON_CPU if pairs.device.type == "cpu" else _PAIRS_ON_GPU
-    step = max(1, at_once // per_place)
+    step = _places_at_once(pairs.shape[3] if pairs.ndim > 3 else 1, pairs.device.type == "cpu")
     for start in range(0, pairs.shape[2], step):
         piece = slice(start, start + step)
         _write(backend, pairs[:, :, piece], out[:, piece])
+
+
+def pair_wires_bytes(places: int, per_place: int = 1, *, on_cpu: bool) -> int:
+    """What `write_pair_wires` takes for pairs of axes `[places]` or `[places, per_place]`.
+
+    Of a piece the bits, 4 bytes each, the bank, and the parts that it is put together from.
+    """
+    bank = 4 * (_NODE_WORDS + _PAIR * _STEP_WORDS * N_STEPS)
+    at_once = min(places, _places_at_once(per_place, on_cpu)) * per_place
+    return at_once * (4 * n_pair_wires() + 2 * bank + 8 * N_STEPS)
+
+
+def _places_at_once(per_place: int, on_cpu: bool) -> int:
+    return max(1, (_PAIRS_ON_CPU if on_cpu else _PAIRS_ON_GPU) // per_place)
 
 
 def _write(backend: Backend, pairs: torch.Tensor, out: torch.Tensor) -> None:

@@ -12,7 +12,11 @@ from torchzk.circuits.gadgets.insertion import INSERT_WIRES, insert, insert_wire
 from torchzk.circuits.gadgets.multipack import pack_into_inputs
 from torchzk.circuits.gadgets.num import bit_wires, bits_of, enforce_equal, inputize
 from torchzk.circuits.recorder import ConstraintSystem, Variable
+from torchzk.params.fields import FR
 from torchzk.params.poseidon import Poseidon
+
+ELEMENT_BYTES = 4 * FR.n_limbs
+"""Of a value on a device."""
 
 NodeHash = Callable[[ConstraintSystem, Sequence[Variable]], Variable]
 """`gadgets.poseidon.merkle` or `gadgets.sha256.hash_numbers`."""
@@ -80,6 +84,20 @@ def level_wires(arity: int) -> int:
     """Variables that one level of a Poseidon `por` allocates."""
     hashed = Poseidon.merkle(arity).n_wires
     return index_bits(arity) + arity - 1 + INSERT_WIRES[arity] + hashed
+
+
+def por_wires_bytes(arities: Sequence[int], n_paths: int) -> int:
+    """What `por_wires` and the caller's last level take for so many paths, at the peak.
+
+    A level's wires are put together while their parts are there and the caller still has those of
+    the level before.
+    """
+    most, before = 0, 0
+    for arity in arities:
+        parts = level_wires(arity)
+        most = max(most, before + 2 * parts + arity)
+        before = parts
+    return ELEMENT_BYTES * n_paths * most
 
 
 def por_wires(
