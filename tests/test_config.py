@@ -13,6 +13,7 @@ from torchzk.config import Config, find_config, load_config, shipped_configs
 from torchzk.errors import ConfigError
 from torchzk.strict_yaml import parse_size
 
+KEYS = "dev or dev-in-memory or official or a path"
 GOOD = "circuit: {kind: window, sector_size: 2KiB}\nkeys: dev\n"
 
 
@@ -99,10 +100,10 @@ def test_defaults(tmp_path: Path) -> None:
         (("2KiB", "04000"), r"is no size"),
         (("2KiB", "true"), r"is no size"),
         (("2KiB", "[2048]"), r"must be a size such as 2KiB"),
-        (("keys: dev", "keys:"), r"2: keys: must be dev or dev-in-memory or official or a path, got nothing"),
-        (("keys: dev", "keys: ~"), r"2: keys: must be dev or dev-in-memory or official or a path, got '~'"),
-        (("keys: dev", "keys: ~nobody-here/x"), r"2: keys: must be dev or dev-in-memory or official or a path"),
-        (("keys: dev", "keys: !!python/name:os.system dev"), r"keys: must be dev or dev-in-memory or official or a path"),
+        (("keys: dev", "keys:"), rf"2: keys: must be {KEYS}, got nothing"),
+        (("keys: dev", "keys: ~"), rf"2: keys: must be {KEYS}, got '~'"),
+        (("keys: dev", "keys: ~nobody-here/x"), rf"2: keys: must be {KEYS}"),
+        (("keys: dev", "keys: !!python/name:os.system dev"), rf"keys: must be {KEYS}"),
         (("keys: dev", "keys: dev\nkeys: dev"), r"3: keys: given twice"),
         (("keys: dev", "keys: dev\ndevice: gpu"), r"some\.yaml: device: must be auto, cpu, cuda"),
         (("keys: dev", "keys: dev\ndevice: cuda:01"), r"device: must be"),
