@@ -26,5 +26,6 @@ KERNEL_TESTS = (
     "test_field_kernels.py",
     "test_inverse_kernels.py",
     "test_variants.py",
+    "test_values_kernels.py",
 )
 """Modules of tests that run kernels, in the interpreter the slowest first."""

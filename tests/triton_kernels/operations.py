@@ -212,6 +212,22 @@ def _copies(backend: Any, device: torch.device, n: int) -> list[Value]:
     return [out]
 
 
+def _values(backend: Any, device: torch.device, n: int) -> list[Value]:
+    x = pack(sample(FR, n, 18), FR, device)
+    x[:, n // 3 : n // 2], x[:, n // 2 : -9] = 0, pack([FR.to_mont(1)], FR, device)
+    index = torch.arange(n - 1, -1, -3, dtype=torch.int32, device=device)
+    whole, some = x.clone(), torch.full((8, n), -1, dtype=torch.int32, device=device)
+    backend.from_mont_at(whole, None, whole)
+    backend.from_mont_at(x, index, some[:, 5 : 5 + len(index)])
+    # a row that does not hold, and one more; the values are their own products but for others
+    wrong = backend.mont_sqr(x, FR)
+    wrong[0, n - 7] ^= 1
+    wrong[7, n - 20] ^= 4
+    rows = (n, n - 8, n - 20)
+    found = [backend.first_unsatisfied(*(v[:, :k] for v in (x, x, wrong))) for k in rows]
+    return [backend.classes(x), backend.classes(x[:, 1:]), whole, some, *found]
+
+
 def _sha256(backend: Any, device: torch.device, n: int) -> list[Value]:
     generator = torch.Generator().manual_seed(n)
     return [
@@ -259,6 +275,8 @@ def _all() -> Iterator[Operation]:
         yield Operation(f"fixed base {name}", ("fixed_base",), _fixed_base(curve), 65)
     yield Operation("products", ("spmv", "spmv_transposed"), _products, 301)
     yield Operation("products of copies", ("spmv_copies",), _copies, 131)
+    passes = ("classes", "from_mont_at", "first_unsatisfied")
+    yield Operation("values", passes, _values, 1027, 131)
     yield Operation("sha256", ("sha256",), _sha256, 259)
     yield Operation("sha256 steps", ("sha256_steps",), _sha256_steps, 259)
     for arity in (2, 4, 8, 11):

@@ -12,7 +12,12 @@ from torchzk.triton_kernels.sha256 import SHAPE, digest_kernel
 from torchzk.triton_kernels.sha256_steps import SHAPE as STEPS_SHAPE
 from torchzk.triton_kernels.sha256_steps import steps_kernel
 from torchzk.triton_kernels.spmv import WARP, spmv_kernel
-from torchzk.triton_kernels.tuning import Shape
+from torchzk.triton_kernels.tuning import Shape, shape_for
+from torchzk.triton_kernels.values import (
+    classes_kernel,
+    first_unsatisfied_kernel,
+    from_mont_at_kernel,
+)
 
 VARIANTS: tuple[Variant, ...] = ("ptx", "plain")
 
@@ -29,6 +34,14 @@ def kernels() -> Iterator[Kernel]:
             constants = {"LANES": lanes, "F": code}
             name = f"{variant} spmv, {lanes} lanes a row"
             yield name, spmv_kernel, warp, constants, {"imports_ptr": "*i64"}, ""
+        values = shape_for("values", FR.n_limbs, 90)
+        yield f"{variant} classes", classes_kernel, values, {"F": code}, {"out_ptr": "*u8"}, ""
+        for indexed in (False, True):
+            constants = {"INDEXED": indexed, "F": code}
+            name = f"{variant} canonical{', by index' if indexed else ''}"
+            yield name, from_mont_at_kernel, values, constants, {}, ""
+        name, first = f"{variant} first unsatisfied", {"first_ptr": "*i64"}
+        yield name, first_unsatisfied_kernel, values, {"F": code}, first, ""
         slow = "plain code, 10 s an architecture" if variant == "plain" else ""
         for wires in (False, True):
             constants = {"HALF": 4, "WIRES": wires, "LANES": 16, "F": code}

@@ -23,6 +23,7 @@ from torchzk.ops.quotient import quotient
 from torchzk.ops.sha256 import sha256
 from torchzk.ops.sha256_steps import sha256_steps
 from torchzk.ops.spmv import spmv, spmv_copies, spmv_transposed
+from torchzk.ops.values import classes, first_unsatisfied, from_mont_at
 from torchzk.ops.xyzz import affine_to_xyzz, xyzz_add, xyzz_add_affine, xyzz_to_affine
 
 __all__ = [
@@ -32,7 +33,9 @@ __all__ = [
     "batch_add",
     "batch_inverse",
     "bit_sums",
+    "classes",
     "coset_scale",
+    "first_unsatisfied",
     "fixed_base",
     "fp2_add",
     "fp2_batch_inverse",
@@ -41,6 +44,7 @@ __all__ = [
     "fp2_sqr",
     "fp2_sub",
     "from_mont",
+    "from_mont_at",
     "intt",
     "intt_dit",
     "is_zero",

@@ -33,6 +33,7 @@ from torchzk.triton_kernels.quotient import quotient
 from torchzk.triton_kernels.sha256 import sha256
 from torchzk.triton_kernels.sha256_steps import sha256_steps
 from torchzk.triton_kernels.spmv import spmv, spmv_copies, spmv_transposed
+from torchzk.triton_kernels.values import classes, first_unsatisfied, from_mont_at
 
 __all__ = [
     "add",
@@ -40,7 +41,9 @@ __all__ = [
     "batch_add",
     "batch_inverse",
     "bit_sums",
+    "classes",
     "coset_scale",
+    "first_unsatisfied",
     "fixed_base",
     "fp2_add",
     "fp2_batch_inverse",
@@ -49,6 +52,7 @@ __all__ = [
     "fp2_sqr",
     "fp2_sub",
     "from_mont",
+    "from_mont_at",
     "intt",
     "intt_dit",
     "mont_mul",

@@ -27,6 +27,7 @@ from torchzk.triton_kernels import (
     pair_sums,
     rate,
     twiddles,
+    values,
 )
 from torchzk.triton_kernels.code import Variant, field_code
 from torchzk.triton_kernels.ntt import in_rows, passes
@@ -77,6 +78,7 @@ def launches(variant: Variant, arch: int) -> list[Launch]:
         *_transforms(variant, arch),
         *_labels(arch),
         *_elements(variant, arch),
+        *_values(variant, arch),
     ]
     return list({(x.kernel, *x.constants.items(), x.num_warps): x for x in found}.values())
 
@@ -178,6 +180,14 @@ def _labels(arch: int) -> Iterator[Launch]:
     yield _launch(msm_buckets.pair_labels, labels)
     for kernel in (msm_digits.find_carries, msm_digits.make_keys):
         yield _launch(kernel, words, {"carries": torch.int8})
+
+
+def _values(variant: Variant, arch: int) -> Iterator[Launch]:
+    code, shape = field_code(FR, 1, variant), shape_for("values", FR.n_limbs, arch)
+    yield _launch(values.classes_kernel, shape, {"out_ptr": torch.uint8}, F=code)
+    for indexed in (False, True):
+        yield _launch(values.from_mont_at_kernel, shape, INDEXED=indexed, F=code)
+    yield _launch(values.first_unsatisfied_kernel, shape, {"first_ptr": torch.int64}, F=code)
 
 
 def _elements(variant: Variant, arch: int) -> Iterator[Launch]:

@@ -67,6 +67,7 @@ SHAPES: dict[Key, Shape] = {
     ("points", 12, 90): Shape(128, 4, "not varied"),
     ("labels", 12, 90): _INDICES,
     ("digits", 8, 90): _INDICES,
+    ("values", 8, 90): _ELEMENTWISE,
     # squares of words: side 2^6 turned 2^27 words in 2.2 ms, 2^5 in 2.6, 2^7 in 3.0
     ("bit reversal", 8, 90): Shape(1 << 12, 8, _NTT),
 }
