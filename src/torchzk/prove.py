@@ -16,7 +16,15 @@ from torchzk.errors import TorchzkError
 from torchzk.proof_file import FORMATS, SUFFIXES, check_writable, write_proof
 from torchzk.recorded import backend_report, recorded_session
 from torchzk.scheduler.sinks import Run, peak_rss
-from torchzk.summary import partitions, print_facts, print_stages, shortened, size, stage_seconds
+from torchzk.summary import (
+    device_stages,
+    partitions,
+    print_facts,
+    print_stages,
+    shortened,
+    size,
+    stage_seconds,
+)
 
 if TYPE_CHECKING:
     from torchzk.api import Job, Keys, ProofResult, Session
@@ -137,6 +145,7 @@ def _proven(
         **backend_report(session),
         "peak_rss_bytes": peak_rss(),
         "stages": stage_seconds(run.spans),
+        "device_stages": device_stages(run.record()),
         "out": str(where) if where else None,
     }
 
@@ -145,7 +154,7 @@ def _show(screen: cli.Screen, run: Run, report: cli.Report) -> None:
     """The tables at the end; the run's folder is known by now."""
     folder = run.folder()
     report["run"] = str(folder) if folder else None
-    print_stages(screen.console, run.spans)
+    print_stages(screen.console, run.record())
     rows = [
         ("circuit", f"{report['circuit']} on {run.facts['device']}", ""),
         ("backend", run.facts["backend"], ""),

@@ -27,7 +27,9 @@ def recorded_session(config: Config, screen: Screen, verb: str) -> Iterator[tupl
             # late: what is wrong with a config is said without waiting for it
             from torchzk import api
             from torchzk.backends import compile_ahead
+            from torchzk.scheduler.device_clock import clock_of
         session = api.open_session(config, watched, screen.warn)
+        run.clock = clock_of(session.device)
         run.title = f"{verb} {session.circuit.name}"
         chosen = " (auto)" if config.device == "auto" else ""
         run.facts |= {"device": f"{session.device}{chosen}", "backend": str(session.choice)}

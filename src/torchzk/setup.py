@@ -53,7 +53,7 @@ def _setup(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         "stages": stage_seconds(run.spans),
         "run": str(run.folder() or "") or None,
     }
-    print_stages(screen.console, run.spans)
+    print_stages(screen.console, run.record())
     print_facts(
         screen.console,
         [

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from torchzk.scheduler.stages import stages_of
+from torchzk.scheduler.stages import RunRecord, StageUse, idle_seconds, stages_of, uses_of
 from torchzk.timeline import Span
 
 _BAR = 24
@@ -24,26 +24,63 @@ def stage_seconds(spans: Iterable[Span]) -> dict[str, float]:
     return seconds
 
 
-def print_stages(console: Console, spans: Iterable[Span]) -> None:
-    """Stages with seconds, share and a bar of it."""
-    spans = tuple(spans)
-    seconds = stage_seconds(spans)
-    total = sum(s for name, s in seconds.items() if " / " not in name)
+def device_stages(record: RunRecord) -> dict[str, dict[str, float | int | None]]:
+    """What the stages took of the device, for JSON; empty without a GPU."""
+    return {
+        use.name: {
+            "device_ms": 1e3 * use.device_seconds,
+            "peak_bytes": use.most.allocated if use.most else None,
+            "reserved_bytes": use.most.reserved if use.most else None,
+            "planned_bytes": use.planned,
+        }
+        for use in uses_of(record)
+        if use.device_seconds is not None
+    }
+
+
+def print_stages(console: Console, record: RunRecord) -> None:
+    """Stages with seconds, share and a bar of it; with a GPU its time and memory as well."""
+    uses = uses_of(record)
+    total = sum(use.host_seconds for use in uses if not use.depth)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("stage")
-    table.add_column("seconds", justify="right")
-    table.add_column("share", justify="right")
+    gpu, plan = bool(record.device), bool(record.planned)
+    names = _columns(gpu, plan)
+    for name in names:
+        table.add_column(name, justify="right")
     table.add_column("", width=_BAR)
-    for name, value in seconds.items():
-        share = value / total if total else 0.0
-        depth = name.count(" / ")
-        style = "dim" if depth else ""
-        bar = Text("━" * round(share * _BAR), style="cyan dim" if depth else "cyan")
-        shown = Text("  " * depth + name.rsplit(" / ")[-1], style=style)
-        table.add_row(shown, Text(f"{value:.2f}", style), Text(f"{share:.1%}", style), bar)
+    for use in uses:
+        share = use.host_seconds / total if total else 0.0
+        style = "dim" if use.depth else ""
+        bar = Text("━" * round(share * _BAR), style="cyan dim" if use.depth else "cyan")
+        shown = Text("  " * use.depth + use.path[-1], style=style)
+        cells = [Text(cell, style) for cell in _cells(use, share, gpu, plan)]
+        table.add_row(shown, *cells, bar)
     table.add_section()
-    table.add_row(Text("all stages", "bold"), Text(f"{total:.2f}", "bold"), "", "")
+    last = {"host s": f"{total:.2f}", "seconds": f"{total:.2f}"}
+    if gpu:
+        last["peak VRAM"] = size(max(d.most.allocated for d in record.device))
+    table.add_row(Text("all stages", "bold"), *(Text(last.get(n, ""), "bold") for n in names), "")
+    if gpu:
+        idle = {"device ms": f"{1e3 * idle_seconds(record.device):,.1f}"}
+        table.add_row(Text("device idle between", "dim"), *(idle.get(n, "") for n in names), "")
     console.print(table)
+
+
+def _columns(gpu: bool, plan: bool) -> list[str]:
+    if not gpu:
+        return ["seconds", "share"]
+    return ["device ms", "host s", "share", "peak VRAM", *(["planned"] if plan else [])]
+
+
+def _cells(use: StageUse, share: float, gpu: bool, plan: bool) -> list[str]:
+    seconds = [f"{use.host_seconds:.2f}", f"{share:.1%}"]
+    if not gpu:
+        return seconds
+    ms = "" if use.device_seconds is None else f"{1e3 * use.device_seconds:,.1f}"
+    peak = size(use.most.allocated) if use.most else ""
+    planned = "" if use.planned is None else size(use.planned)
+    return [ms, *seconds, peak, *([planned] if plan else [])]
 
 
 def print_facts(console: Console, rows: Iterable[tuple[str, str, str]]) -> None:

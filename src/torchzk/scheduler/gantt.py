@@ -30,8 +30,8 @@ _MOST_ROWS = 80
 
 def draw(record: RunRecord) -> FigureCanvasAgg:
     """The Gantt chart of a run; stages of one family (`msm a`, `msm l`) share a colour."""
-    stages = stages_of(record.spans)
-    rows = _rows(stages)
+    stages = stages_of(record.all_spans)
+    rows = _rows(stages, record.device_lanes)
     height = _ROW_INCHES * max(len(rows), 1)
     figure = Figure(figsize=(_WIDTH_INCHES, height + 1.5), dpi=110, facecolor="white")
     canvas = FigureCanvasAgg(figure)
@@ -61,20 +61,20 @@ def pixels(canvas: FigureCanvasAgg) -> NDArray[np.uint8]:
     return rgba[..., :3].copy()
 
 
-def _rows(stages: list[Stage]) -> list[Stage | str | list[Stage]]:
-    """Stages in order, under the name of their lane where there are several lanes.
+def _rows(stages: list[Stage], device_lanes: tuple[str, ...]) -> list[Stage | str | list[Stage]]:
+    """Stages in order, under the name of their lane where there are several lanes; devices last.
 
-    When that grows too long, all lanes but the first two become one row each.
+    When that grows too long, all lanes of the host but the first two become one row each.
     """
     lanes: dict[str, list[Stage]] = {}
-    for stage in stages:
+    for stage in sorted(stages, key=lambda s: s.lane in device_lanes):
         lanes.setdefault(stage.lane, []).append(stage)
     if len(lanes) <= 1:
         return list(stages)
     crowded = len(stages) + len(lanes) > _MOST_ROWS
     rows: list[Stage | str | list[Stage]] = []
     for i, (lane, own) in enumerate(lanes.items()):
-        if crowded and i >= 2:
+        if crowded and i >= 2 and lane not in device_lanes:
             rows.append(own)
         else:
             rows += [lane, *own]
@@ -111,7 +111,10 @@ def _stage_row(
     share = stage.seconds / record.seconds if record.seconds else 0.0
     times = f"  x{len(stage.spans)}" if len(stage.spans) > 1 else ""
     note = "failed" if stage.failed else f"{share:.1%}"
-    _right(axes, y, 58, f"{stage.seconds:.2f} s", _INK)
+    seconds = stage.seconds
+    on_device = stage.lane in record.device_lanes
+    shown = f"{1e3 * seconds:,.1f} ms" if on_device else f"{seconds:.2f} s"
+    _right(axes, y, 58, shown, _INK)
     _right(axes, y, 106, note, _FAILED if stage.failed else _FAINT)
     axes.annotate(
         "   " * stage.depth + stage.name + times,
@@ -188,4 +191,7 @@ def _frame(axes: Axes, n_rows: int, seconds: float) -> None:
 
 def _facts(record: RunRecord) -> list[str]:
     peak = [f"peak memory {record.peak_rss / 2**20:,.0f} MiB"] if record.peak_rss else []
+    if record.device:
+        most = max(d.most.allocated for d in record.device)
+        peak.append(f"of the device {most / 2**30:,.1f} GiB")
     return [f"{name} {value}" for name, value in record.facts.items()] + peak

@@ -13,13 +13,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
 from torchzk.errors import ConfigError, InputError, KeyFileError
 from torchzk.files import atomic_write
-from torchzk.scheduler.stages import MemorySample, RunRecord
+from torchzk.scheduler.stages import DeviceSpan, MemorySample, RunRecord
 from torchzk.timeline import Span, Timeline
+
+if TYPE_CHECKING:
+    # which loads torch
+    from torchzk.scheduler.device_clock import DeviceClock
 
 _PATIENCE = 30.0
 """Seconds a log disk may take before the command ends without its log."""
@@ -36,18 +41,30 @@ class Run:
     facts: dict[str, str] = field(default_factory=dict)
     spans: list[Span] = field(default_factory=list)
     samples: list[MemorySample] = field(default_factory=list)
+    clock: DeviceClock | None = None
+    """Hears of spans from when it is set: which device works is known some spans into a run."""
+    planned: dict[str, int] = field(default_factory=dict)
+    """Bytes of the device that a stage may take by the plan, by the stage's name."""
+    _device: list[DeviceSpan] = field(default_factory=list)
     _folder: Path | None = None
     _no_folder: bool = False
 
-    def opened(self, _: str) -> None:
+    def opened(self, name: str) -> None:
         """A span opens: sample the memory."""
-        rss = psutil.Process().memory_info().rss
-        self.samples.append(MemorySample(time.perf_counter_ns(), rss))
+        self._sample()
+        if self.clock is not None:
+            self.clock.opened(name)
 
     def closed(self, span: Span) -> None:
         """Keep a span."""
+        if self.clock is not None:
+            self.clock.closed(span)
         self.spans.append(span)
-        self.opened(span.name)
+        self._sample()
+
+    def _sample(self) -> None:
+        rss = psutil.Process().memory_info().rss
+        self.samples.append(MemorySample(time.perf_counter_ns(), rss))
 
     def folder(self) -> Path | None:
         """The run's own folder, made on first use; None where it cannot be made, with a warning."""
@@ -60,9 +77,19 @@ class Run:
         return self._folder
 
     def record(self) -> RunRecord:
-        """What was recorded until now."""
+        """What was recorded until now; waits until the device has done what closed spans asked."""
+        if self.clock is not None:
+            self._device += self.clock.take()
+            if self.clock.fault is not None:
+                self.facts["device times"] = f"stopped: {self.clock.fault}"
         return RunRecord(
-            self.title, tuple(self.spans), tuple(self.samples), peak_rss(), dict(self.facts)
+            self.title,
+            tuple(self.spans),
+            tuple(self.samples),
+            peak_rss(),
+            dict(self.facts),
+            tuple(self._device),
+            dict(self.planned),
         )
 
     def flush(self) -> None:
@@ -71,14 +98,16 @@ class Run:
         if folder is None:
             return
         # a disk that hangs must not hang the command: nobody waits for this thread for ever
-        writer = threading.Thread(target=self._write, args=(self.record(), folder), daemon=True)
+        writer = threading.Thread(target=self._write, args=(folder,), daemon=True)
         writer.start()
         writer.join(_PATIENCE)
         if writer.is_alive():
             self.warn(f"{folder}: still writing after {_PATIENCE:.0f} s, the timeline is given up")
 
-    def _write(self, record: RunRecord, folder: Path) -> None:
+    def _write(self, folder: Path) -> None:
         try:
+            # here, since a device may hang as well
+            record = self.record()
             # late: a second of imports that no proof waits for
             from torchzk.scheduler import chrome_trace, gantt, tensorboard_log
 

@@ -17,6 +17,34 @@ class MemorySample:
 
 
 @dataclass(frozen=True)
+class DeviceMemory:
+    """Memory of a device, in bytes."""
+
+    allocated: int
+    """In tensors."""
+    reserved: int
+    """Held by torch's allocator: tensors, what it keeps for the next ones, and what is between."""
+
+    def at_least(self, other: DeviceMemory) -> DeviceMemory:
+        """The larger of each."""
+        return DeviceMemory(
+            max(self.allocated, other.allocated), max(self.reserved, other.reserved)
+        )
+
+
+@dataclass(frozen=True)
+class DeviceSpan:
+    """What a device did for a span of the host."""
+
+    of: Span
+    """The host's."""
+    span: Span
+    """The device's: on a lane of its own, placed on the host's clock."""
+    most: DeviceMemory
+    """The most in use on the device in that time, by whomever."""
+
+
+@dataclass(frozen=True)
 class Stage:
     """All spans of one name at one place of the nesting, on one lane."""
 
@@ -54,6 +82,21 @@ class RunRecord:
     """Bytes."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """What else there is to say: circuit, device, outcome."""
+    device: tuple[DeviceSpan, ...] = ()
+    """Of the spans that a device clock heard; none without a GPU."""
+    planned: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of the device that a stage may take by the plan, by the stage's name."""
+
+    @property
+    def device_lanes(self) -> tuple[str, ...]:
+        """Names of lanes of the device, in order of time."""
+        ordered = sorted(self.device, key=lambda d: d.span.start_ns)
+        return tuple(dict.fromkeys(d.span.lane for d in ordered))
+
+    @property
+    def all_spans(self) -> tuple[Span, ...]:
+        """Those of the host, then those of the device."""
+        return self.spans + tuple(d.span for d in self.device)
 
     @property
     def start_ns(self) -> int:
@@ -91,3 +134,59 @@ def stages_of(spans: Iterable[Span]) -> list[Stage]:
         return lanes[stage.lane], [first[stage.lane, prefix] for prefix in prefixes]
 
     return sorted((Stage(*key, tuple(group)) for key, group in found.items()), key=place)
+
+
+@dataclass(frozen=True)
+class StageUse:
+    """A stage of a run, on all lanes of the host together, and what it took."""
+
+    path: tuple[str, ...]
+    times: int
+    host_seconds: float
+    device_seconds: float | None
+    """None where no device clock heard it, as without a GPU."""
+    most: DeviceMemory | None
+    planned: int | None
+    """Bytes of the device."""
+
+    @property
+    def name(self) -> str:
+        return " / ".join(self.path)
+
+    @property
+    def depth(self) -> int:
+        return len(self.path) - 1
+
+
+def uses_of(record: RunRecord) -> list[StageUse]:
+    """The stages of a run in order of first start, partitions together."""
+    on_device = {d.of: d for d in record.device}
+    gathered: dict[tuple[str, ...], list[Span]] = {}
+    for stage in sorted(stages_of(record.spans), key=lambda s: (s.spans[0].start_ns, s.depth)):
+        gathered.setdefault(stage.path, []).extend(stage.spans)
+    uses = []
+    for path, spans in gathered.items():
+        heard = [on_device[span] for span in spans if span in on_device]
+        most = DeviceMemory(0, 0)
+        for d in heard:
+            most = most.at_least(d.most)
+        uses.append(
+            StageUse(
+                path=path,
+                times=len(spans),
+                host_seconds=sum(span.seconds for span in spans),
+                device_seconds=sum(d.span.seconds for d in heard) if heard else None,
+                most=most if heard else None,
+                planned=record.planned.get(path[-1]),
+            )
+        )
+    return uses
+
+
+def idle_seconds(device: Iterable[DeviceSpan]) -> float:
+    """How long a device had nothing to do between stages, from the first to the last of them."""
+    idle = end = 0
+    for start, stop in sorted((d.span.start_ns, d.span.end_ns) for d in device):
+        idle += max(start - end, 0) if end else 0
+        end = max(end, stop)
+    return idle / 1e9
