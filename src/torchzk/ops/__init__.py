@@ -19,7 +19,7 @@ from torchzk.ops.fp2 import fp2_add, fp2_batch_inverse, fp2_mul, fp2_neg, fp2_sq
 from torchzk.ops.msm import bit_sums, msm
 from torchzk.ops.ntt import coset_scale, intt, intt_dit, naive_ntt, ntt, ntt_dif
 from torchzk.ops.poseidon import poseidon, poseidon_wires
-from torchzk.ops.quotient import quotient
+from torchzk.ops.quotient import quotient, quotient_in_turn
 from torchzk.ops.sha256 import sha256
 from torchzk.ops.sha256_steps import sha256_steps
 from torchzk.ops.spmv import spmv, spmv_copies, spmv_transposed
@@ -60,6 +60,7 @@ __all__ = [
     "poseidon",
     "poseidon_wires",
     "quotient",
+    "quotient_in_turn",
     "scale",
     "sha256",
     "sha256_steps",

@@ -8,6 +8,8 @@ evaluated, and h is the same polynomial on any coset.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from torchzk.errors import LayoutError
@@ -33,30 +35,95 @@ def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) 
         LayoutError: A vector is not `[8, n]`, or on another device.
     """
     for x in (a, b, c):
-        check_vectors(x, domain)
-        if x.ndim != 2 or x.device != a.device:
-            got = f"{list(x.shape)} on {x.device}"
-            raise LayoutError(f"the quotient takes single vectors on one device, got {got}")
-    p, n, device = FR.modulus, domain.size, a.device
+        check_vector(x, domain, a.device)
+    return _quotient({"a": a, "b": b, "c": c}.__getitem__, domain)
+
+
+def quotient_in_turn(
+    vector: Callable[[str], torch.Tensor], domain: Domain, *, log_split: int = 3
+) -> torch.Tensor:
+    """As `quotient`, of vectors that are not there at the same time.
+
+    Args:
+        vector: Makes what `quotient` takes: `vector("b")`, then `vector("a")`, then `vector("c")`
+            are called once each, when what came before has been used up. Each returns a new
+            contiguous tensor, which is overwritten, and freed if nobody else holds it.
+        domain: The n-th roots of unity.
+        log_split: From 1 on. Tables and scratch are those of transforms of n / 2^log_split
+            elements; the more stages are split off, the less memory and the more time. No more
+            are than a domain has. The reference has no use for it.
+
+    Returns:
+        The bits of `quotient`.
+
+    Raises:
+        LayoutError: A vector is not a contiguous `[8, n]`, or on another device than the first;
+            `log_split` is less than 1.
+    """
+    splits(log_split, domain)
+    return _quotient(Turns(vector, domain), domain)
+
+
+class Turns:
+    """The vectors of `quotient_in_turn`, each checked when it is taken."""
+
+    def __init__(self, vector: Callable[[str], torch.Tensor], domain: Domain) -> None:
+        self._vector, self._domain = vector, domain
+        self._device: torch.device | None = None
+
+    def __call__(self, name: str) -> torch.Tensor:
+        """`vector(name)`. Raise `LayoutError` unless it is as `quotient_in_turn` wants it."""
+        x = self._vector(name)
+        check_vector(x, self._domain, self._device)
+        if not x.is_contiguous():
+            raise LayoutError(f"the quotient overwrites {name}, which has to be contiguous")
+        self._device = x.device
+        return x
+
+
+def check_vector(x: torch.Tensor, domain: Domain, device: torch.device | None = None) -> None:
+    """Raise `LayoutError` unless `x` is `[8, n]`, on `device` if one is given."""
+    check_vectors(x, domain)
+    if x.ndim != 2 or x.device != (device or x.device):
+        got = f"{list(x.shape)} on {x.device}"
+        raise LayoutError(f"the quotient takes single vectors on one device, got {got}")
+
+
+def splits(log_split: int, domain: Domain) -> int:
+    """`log_split`, or log_n if that is less. Raise `LayoutError` if it is not positive."""
+    if log_split < 1:
+        raise LayoutError(f"transforms are split by 1 stage or more, got {log_split}")
+    return min(log_split, domain.log_n)
+
+
+def _quotient(vector: Callable[[str], torch.Tensor], domain: Domain) -> torch.Tensor:
+    """With b, a and c taken in this order."""
+    p, n = FR.modulus, domain.size
     shift, log_half = domain.coset_shift, max(domain.log_n - 1, 0)
     on_coset = pow(shift, n, p) - 1
+    inverse, omega = pow(domain.omega, -1, p), domain.omega
 
     # coefficients are in bit-reversed order until the end
-    down = wide_ntt.powers(pow(domain.omega, -1, p), log_half, device, bit_reversed=True)
-    up = wide_ntt.powers(domain.omega, log_half, device)
-    to_coset = wide_ntt.powers(shift, domain.log_n, device, first=pow(n, -1, p), bit_reversed=True)
+    def interpolate(x: torch.Tensor) -> torch.Tensor:
+        """n times the coefficients."""
+        return wide_ntt.dif(x, wide_ntt.powers(inverse, log_half, x.device, bit_reversed=True))
+
+    def by_powers(x: torch.Tensor, base: int, first: int) -> torch.Tensor:
+        powers = wide_ntt.powers(base, domain.log_n, x.device, first=first, bit_reversed=True)
+        return wide_fr.mul(x, powers)
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:
-        coefficients = wide_ntt.dif(wide_fr.to_wide(x), down)
-        return wide_ntt.dit(wide_fr.mul(coefficients, to_coset), up)
+        coefficients = by_powers(interpolate(wide_fr.to_wide(x)), shift, pow(n, -1, p))
+        return wide_ntt.dit(coefficients, wide_ntt.powers(omega, log_half, x.device))
 
     product = over_chunks(
-        lambda x, y: wide.mul(wide.reduce(x, FR), wide.reduce(y, FR), FR), evaluate(a), evaluate(b)
+        lambda x, y: wide.mul(wide.reduce(x, FR), wide.reduce(y, FR), FR),
+        *(evaluate(vector(name)) for name in ("b", "a")),
     )
     scale = pow(on_coset * n, -1, p)
-    from_coset = wide_ntt.powers(
-        pow(shift, -1, p), domain.log_n, device, first=scale, bit_reversed=True
-    )
-    h = wide_fr.mul(wide_ntt.dif(product, down), from_coset)
-    h -= wide_fr.mul(wide_ntt.dif(wide_fr.to_wide(c), down), wide_fr.constant(scale, device))
-    return wide_fr.to_limbs(h)[:, bit_reversal(domain, device)]
+    h = by_powers(interpolate(product), pow(shift, -1, p), scale)
+    del product
+    c = wide_fr.to_wide(vector("c"))
+    h -= wide_fr.mul(interpolate(c), wide_fr.constant(scale, h.device))
+    del c
+    return wide_fr.to_limbs(h)[:, bit_reversal(domain, h.device)]

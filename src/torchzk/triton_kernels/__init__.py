@@ -30,6 +30,7 @@ from torchzk.triton_kernels.msm import bit_sums, msm
 from torchzk.triton_kernels.ntt import coset_scale, intt, intt_dit, ntt, ntt_dif
 from torchzk.triton_kernels.poseidon import poseidon, poseidon_wires
 from torchzk.triton_kernels.quotient import quotient
+from torchzk.triton_kernels.quotient_in_turn import quotient_in_turn
 from torchzk.triton_kernels.sha256 import sha256
 from torchzk.triton_kernels.sha256_steps import sha256_steps
 from torchzk.triton_kernels.spmv import spmv, spmv_copies, spmv_transposed
@@ -66,6 +67,7 @@ __all__ = [
     "poseidon",
     "poseidon_wires",
     "quotient",
+    "quotient_in_turn",
     "scale",
     "sha256",
     "sha256_steps",

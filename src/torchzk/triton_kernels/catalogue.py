@@ -24,6 +24,7 @@ from torchzk.triton_kernels import (
     msm_digits,
     msm_reduce,
     ntt_passes,
+    ntt_split,
     pair_sums,
     rate,
     twiddles,
@@ -145,6 +146,9 @@ def _transforms(variant: Variant, arch: int) -> Iterator[Launch]:
         yield _launch(ntt_passes.turn_kernel, lanes, RL=bottom, T=code)
         yield from _passes(code, all_passes, lanes)
     elements = shape_for("elementwise", FR.n_limbs, arch)
+    for coset in (False, True):
+        yield _launch(ntt_split.split_kernel, elements, COSET=coset, T=code)
+    yield _launch(ntt_split.join_kernel, elements, T=code)
     yield _launch(twiddles.powers_kernel, elements, T=code)
     yield _launch(twiddles.scale_by_powers_kernel, elements, F=code.F)
     square = shape_for("bit reversal", FR.n_limbs, arch)
@@ -160,8 +164,8 @@ def _passes(code: NttCode, all_passes: list[tuple[int, int]], lanes: Shape) -> I
         first, last = i == 0, i == n_passes - 1
         below, above = in_rows(i, n_passes), in_rows(i + 1, n_passes)
         pass_: dict[str, Any] = {"RL": stages, "UNIT": log_m == 0, "T": code}
-        # forward, inverse, and from the coset between what other kernels do
-        ways = [(False, False), (True, False)] + [(True, True)] * (not first and not last)
+        # forward, inverse, and from the coset before what another kernel does
+        ways = [(False, False), (True, False)] + [(True, True)] * (not first)
         for inverse_, coset in ways:
             made = {**pass_, "INVERSE": inverse_, "COSET": coset}
             made |= {"IN_ROWS": above, "OUT_ROWS": below}

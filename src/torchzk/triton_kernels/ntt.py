@@ -147,7 +147,7 @@ def forth(
     """Natural order to bit-reversed, over the domain, without 1/n; `out` may be `x`.
 
     Args:
-        out: Contiguous `[8, *batch, n]`, as `x`.
+        out: `[8, *batch, n]`, planes of which each is contiguous, and as far apart in `x`.
         rows: As long, for what is kept in rows; `x` itself if it starts there.
         first: The pass to begin with; the last of `passes` if None.
         to_unit: False leaves out pass 0, whose kernel makes the result canonical.
@@ -165,8 +165,8 @@ def forth(
                 to,
                 x,
                 tables.roots,
-                n_elements,
-                n_elements,
+                out.stride(0),
+                out.stride(0),
                 n_lanes,
                 log_m,
                 tables.log_order,
@@ -199,7 +199,7 @@ def back(
     """Bit-reversed order to natural; `out` may be `x`. Canonical if the last pass is among these.
 
     Args:
-        out: Contiguous `[8, *batch, n]`, as `x`.
+        out: `[8, *batch, n]`, planes of which each is contiguous, and as far apart in `x`.
         rows: As long, for what is kept in rows.
         scaled: Multiply by 1/n.
         coset: Values on the coset of the 2n-th root g, not on the domain.
@@ -219,8 +219,8 @@ def back(
                 x,
                 tables.roots,
                 tables.one_over_n,
-                n_elements,
-                n_elements,
+                out.stride(0),
+                out.stride(0),
                 n_lanes,
                 log_m,
                 tables.log_order,

@@ -26,7 +26,7 @@ from torchzk.triton_kernels.ntt import (
     launch_pass,
     passes,
 )
-from torchzk.triton_kernels.ntt_code import ntt_code_on
+from torchzk.triton_kernels.ntt_code import NttCode, ntt_code_on
 
 
 def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) -> torch.Tensor:
@@ -39,12 +39,17 @@ def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) 
 
     def make() -> Launches:
         tables = Tables.of(domain, domain.log_n, a.device)
-        # for n^3 and n times what it should be; x^n - 1 is -2 on the coset
-        factors = tuple(pow(-2 * domain.size**k, -1, FR.modulus) for k in (3, 1))
-        scales = twiddles.constants(factors, tables.code, a.device)
-        return lambda a, b, c: _quotient(a, b, c, domain, tables, scales)
+        factors = scales(domain, tables.code, a.device)
+        return lambda a, b, c: _quotient(a, b, c, domain, tables, factors)
 
     return graphed(("quotient", domain, ntt_code_on(a.device)), make, *map(aligned, (a, b, c)))
+
+
+def scales(domain: Domain, code: NttCode, device: torch.device) -> torch.Tensor:
+    """What `combine_kernel` multiplies by: entries for n^3 and for n times what it should be."""
+    # x^n - 1 is -2 on the coset
+    factors = tuple(pow(-2 * domain.size**k, -1, FR.modulus) for k in (3, 1))
+    return twiddles.constants(factors, code, device)
 
 
 def _quotient(
@@ -53,7 +58,7 @@ def _quotient(
     c: torch.Tensor,
     domain: Domain,
     tables: Tables,
-    scales: torch.Tensor,
+    factors: torch.Tensor,
 ) -> torch.Tensor:
     """The launches, on vectors that are `aligned`."""
     device, n, log_n = a.device, domain.size, domain.log_n
@@ -100,7 +105,7 @@ def _quotient(
     # `two` is n^3 times what it should be, `one` n times
     launch_pass(
         *(ntt_passes.combine_kernel, n >> bottom, device),
-        *(two, two, one, table, scales, n, n, n),
+        *(two, two, one, table, factors, n, n, n),
         *(n >> bottom, log_n),
         RL=bottom,
         FINISHED=one_pass,
