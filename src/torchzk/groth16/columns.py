@@ -17,40 +17,65 @@ from torchzk.groth16.r1cs import Block, R1cs
 from torchzk.ops.csr import Csr
 from torchzk.params.fields import FR
 
-# rows of one batch of copies, to bound what is gathered at once
-_ROWS_AT_ONCE = 1 << 24
+_ROWS_AT_ONCE = 1 << 23
+"""Rows of one batch of copies: what is made of a batch takes some 120 bytes a row."""
 
 
 def transposed_products(
     backend: Backend, r1cs: R1cs, y: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """For each of A, B, C the sum over rows j of y_j times row j.
+    """For each of A, B, C the sum over rows j of y_j times row j, as `add_columns` makes them."""
+    a, b, c = (columns(backend, r1cs, index, y) for index in range(3))
+    return a, b, c
+
+
+def columns(backend: Backend, r1cs: R1cs, index: int, y: torch.Tensor) -> torch.Tensor:
+    """One of them, of A, B or C by `index`: int32 `[8, n_inputs + n_aux]`; see `add_columns`."""
+    total = y.new_zeros(FR.n_limbs, r1cs.n_inputs + r1cs.n_aux)
+    add_columns(backend, r1cs, index, y, total)
+    return total
+
+
+def add_columns(
+    backend: Backend,
+    r1cs: R1cs,
+    index: int,
+    y: torch.Tensor,
+    total: torch.Tensor,
+    factor: int = 1,
+) -> None:
+    """Add the sum over rows j of `factor` y_j times row j of A, B or C to `total`, in place.
+
+    Beside `y` and `total` it takes what a batch of copies takes; no host waits for a device but
+    while the matrices are prepared.
 
     Args:
         backend: The operations to use.
         r1cs: The circuit; its appended input rows are included.
+        index: 0, 1 or 2: A, B or C.
         y: int32 `[8, n]`, Montgomery form, at least `r1cs.n_rows` long.
+        total: int32 `[8, n_inputs + n_aux]`, inputs first, in global order.
+        factor: Canonical.
 
-    Returns:
-        Three int32 `[8, n_inputs + n_aux]`, inputs first, in global order.
+    Raises:
+        LayoutError: `y` is too short.
     """
     if y.shape[1] < r1cs.n_rows:
         raise LayoutError(f"{r1cs.n_rows} rows need as many weights, got {y.shape[1]}")
-    a, b, c = (_columns(backend, r1cs, index, y) for index in range(3))
-    inputs = slice(0, r1cs.n_inputs)
-    appended = y[:, r1cs.n_constraints : r1cs.n_rows]
-    a[:, inputs] = backend.add(a[:, inputs].contiguous(), appended.contiguous(), FR)
-    return a, b, c
-
-
-def _columns(backend: Backend, r1cs: R1cs, index: int, y: torch.Tensor) -> torch.Tensor:
     head, body = r1cs.prologue, r1cs.block
-    out = y.new_zeros(8, r1cs.n_inputs + r1cs.n_aux)
-    inputs, aux = out[:, : r1cs.n_inputs], out[:, r1cs.n_inputs :]
+
+    def times(matrix: Csr, weights: torch.Tensor) -> torch.Tensor:
+        product = backend.spmv_transposed(matrix, weights)
+        return product if factor == 1 else backend.scale(product, factor, FR)
+
+    inputs, aux = total[:, : r1cs.n_inputs], total[:, r1cs.n_inputs :]
     n = head.input_columns
-    y_head = y[:, : head.n_constraints].contiguous()
-    by_head = backend.spmv_transposed(block_matrices(head, y.device)[index], y_head)
-    inputs[:, :n], aux[:, : head.n_aux] = by_head[:, :n], by_head[:, n:]
+    by_head = times(block_matrices(head, y.device)[index], y[:, : head.n_constraints].contiguous())
+    _add(backend, inputs[:, :n], by_head[:, :n])
+    _add(backend, aux[:, : head.n_aux], by_head[:, n:])
+    if index == 0:
+        appended = y[:, r1cs.n_constraints : r1cs.n_rows].contiguous()
+        _add(backend, inputs, backend.scale(appended, factor, FR))
     matrix, shared = _narrow(body, index, y.device)
     sizes = [n, body.n_inputs, shared.shape[0], body.n_imports, body.n_aux]
     imports = torch.from_numpy(r1cs.imports).to(y.device)
@@ -60,15 +85,14 @@ def _columns(backend: Backend, r1cs: R1cs, index: int, y: torch.Tensor) -> torch
         k = copies.stop - copies.start
         first = head.n_constraints + copies.start * body.n_constraints
         rows = y[:, first : first + k * body.n_constraints]
-        rows = rows.view(8, k, body.n_constraints).transpose(1, 2).contiguous()
-        by_body = backend.spmv_transposed(matrix, rows).split_with_sizes(sizes, dim=1)
-        _grow(backend, inputs, torch.arange(n, device=y.device), _sum_copies(backend, by_body[0]))
+        rows = rows.view(FR.n_limbs, k, body.n_constraints).transpose(1, 2)
+        by_body = times(matrix, rows).split_with_sizes(sizes, dim=1)
+        _add(backend, inputs[:, :n], _sum_copies(backend, by_body[0]))
         _grow(backend, aux, shared, _sum_copies(backend, by_body[2]))
         _grow_repeated(backend, aux, imports[copies].t().flatten(), by_body[3].flatten(1))
         for whole, n_before, part in ((inputs, n, by_body[1]), (aux, head.n_aux, by_body[4])):
             own = whole[:, n_before + start * part.shape[1] :]
-            own[:, : k * part.shape[1]] = part.transpose(1, 2).flatten(1)
-    return out
+            _add(backend, own[:, : k * part.shape[1]], part.transpose(1, 2).flatten(1))
 
 
 def _narrow(block: Block, index: int, device: torch.device) -> tuple[Csr, torch.Tensor]:
@@ -89,6 +113,11 @@ def _narrow(block: Block, index: int, device: torch.device) -> tuple[Csr, torch.
         n_cols=block.n_columns - block.n_shared_aux + touched.shape[0],
     )
     return narrow, torch.from_numpy(touched - first).to(torch.int64).to(device)
+
+
+def _add(backend: Backend, total: torch.Tensor, x: torch.Tensor) -> None:
+    """total += x, where `total` is a slice of longer planes."""
+    total.copy_(backend.add(total, x, FR))
 
 
 def _grow(backend: Backend, total: torch.Tensor, places: torch.Tensor, x: torch.Tensor) -> None:

@@ -18,6 +18,7 @@ from torchzk.groth16.encoding import (
     decode_compressed,
     encode_compressed,
 )
+from torchzk.groth16.streams import Piece, steps
 from torchzk.ops.layout import check_rows
 from torchzk.params.curves import G1, G2, Curve, Point
 
@@ -63,10 +64,6 @@ class QueryLengths:
 
     def __str__(self) -> str:
         return ", ".join(f"{f.name} {getattr(self, f.name):,}" for f in fields(self))
-
-
-Piece = tuple[int, int, torch.Tensor]
-"""Points of a query: the first, the one after the last, and their rows."""
 
 
 class ProvingKey(Protocol):
@@ -126,13 +123,6 @@ def held(key: ProvingKey, device: torch.device | str) -> MemoryKey:
     """All points of a key on `device`; errors as its `query`."""
     rows = {name: key.query(name, 0, key.lengths.of(name), device) for name in QUERIES}
     return MemoryKey(key.vk, rows)
-
-
-def steps(n: int, step: int) -> Iterator[tuple[int, int]]:
-    """0 to `n` in ranges of `step`, the last of them shorter; raises `LayoutError`."""
-    if step < 1:
-        raise LayoutError(f"pieces have at least one point, got {step}")
-    return ((start, min(start + step, n)) for start in range(0, n, step))
 
 
 def check_range(lengths: QueryLengths, name: str, start: int, stop: int) -> None:

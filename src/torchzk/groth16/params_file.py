@@ -23,15 +23,7 @@ from torchzk.backends import Backend
 from torchzk.errors import KeyFileError, LayoutError
 from torchzk.files import atomic_write
 from torchzk.groth16.encoding import Origin, decode_uncompressed, uncompressed_size
-from torchzk.groth16.keys import (
-    QUERIES,
-    Piece,
-    ProvingKey,
-    QueryLengths,
-    VerifyingKey,
-    check_range,
-    steps,
-)
+from torchzk.groth16.keys import QUERIES, ProvingKey, QueryLengths, VerifyingKey, check_range
 from torchzk.groth16.row_bytes import (
     Words,
     bytes_of_rows,
@@ -39,6 +31,7 @@ from torchzk.groth16.row_bytes import (
     rows_of_words,
     words_of_bytes,
 )
+from torchzk.groth16.streams import Piece, steps
 from torchzk.groth16.vk_file import (
     COUNT_BYTES,
     HEAD_BYTES,

@@ -6,17 +6,19 @@ Arguments, section 3.2. Who knows the toxic waste can prove anything under these
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import torch
 
 from torchzk.backends import Backend
 from torchzk.errors import ConfigError, KeyFileError
-from torchzk.groth16.columns import transposed_products
+from torchzk.groth16.columns import add_columns, columns
 from torchzk.groth16.keys import QUERIES, MemoryKey, QueryLengths, VerifyingKey
+from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.r1cs import R1cs
 from torchzk.groth16.toxic_waste import ToxicWaste
+from torchzk.ops.chunks import ranges
 from torchzk.ops.layout import pack_mont, rows_to_points
 from torchzk.params import integers
 from torchzk.params.curves import G1, G2, Curve
@@ -24,8 +26,11 @@ from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.timeline import Timeline
 
-_POINTS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 20}
-"""Points made at a time: some seconds of a core's work, and enough to fill a GPU."""
+_POINTS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 24}
+"""Points of G1 made at a time, twice those of G2: some seconds of a core's work; and on CUDA so
+many that a table of multiples, which every call makes anew, costs little beside them."""
+_ROWS_AT_ONCE = 1 << 22
+"""Elements of a long vector that are worked on at a time, which bounds what is beside it."""
 
 
 def lagrange_at(backend: Backend, domain: Domain, tau: int, device: torch.device) -> torch.Tensor:
@@ -42,16 +47,28 @@ def lagrange_at(backend: Backend, domain: Domain, tau: int, device: torch.device
         raise ConfigError(
             "toxic waste: tau is a root of unity of the circuit's domain; choose another"
         )
-    powers = _powers(backend, domain.omega, n, 1, device)
-    tau_minus = backend.sub(pack_mont([tau], FR, device).expand_as(powers), powers, FR)
-    terms = backend.mont_mul(powers, backend.batch_inverse(tau_minus, FR), FR)
-    return backend.scale(terms, vanishing * pow(n, -1, r), FR)
+    factor, minuend = vanishing * pow(n, -1, r) % r, pack_mont([tau], FR, device)
+    out = torch.empty(FR.n_limbs, n, dtype=torch.int32, device=device)
+    start = 0
+    for powers in _powers(backend, domain.omega, n, 1, _ROWS_AT_ONCE, device):
+        difference = backend.sub(minuend.expand_as(powers), powers, FR)
+        terms = backend.mont_mul(powers, backend.batch_inverse(difference, FR), FR)
+        stop = start + powers.shape[1]
+        out[:, start:stop] = backend.scale(terms, factor, FR)
+        start = stop
+    return out
 
 
-def _powers(backend: Backend, base: int, n: int, first: int, device: torch.device) -> torch.Tensor:
-    """first * base^i for i below n: `[8, n]`, Montgomery form."""
-    constant = pack_mont([first], FR, device).expand(-1, n).contiguous()
-    return backend.coset_scale(constant, base)
+def _powers(
+    backend: Backend, base: int, n: int, first: int, step: int, device: torch.device
+) -> Iterator[torch.Tensor]:
+    """first * base^i for i below n, `step` at a time: `[8, step]`, Montgomery form."""
+    r = FR.modulus
+    one = pack_mont([1], FR, device).expand(-1, min(step, n)).contiguous()
+    powers = backend.coset_scale(one, base)
+    for start in range(0, n, step):
+        factor = first * pow(base, start, r) % r
+        yield backend.scale(powers[:, : min(step, n - start)], factor, FR)
 
 
 @dataclass(frozen=True)
@@ -73,51 +90,72 @@ def new_key(
     """The proving key of a constraint system, piece by piece on `device`, never whole.
 
     The same numbers as bellperson's generator gives for the same toxic waste and the standard
-    generators of G1 and G2.
+    generators of G1 and G2. Two vectors are there at a time, the Lagrange basis and the columns of
+    one query.
 
     Raises:
-        ConfigError: The toxic waste does not suit the circuit's domain.
+        ConfigError: The toxic waste does not suit the circuit.
         KeyFileError: An auxiliary variable is in no constraint, so its l point is the identity.
     """
     with timeline.span("setup: polynomials"):
-        u, v, mixed = _columns_at_tau(backend, r1cs, waste, device)
-        a, b = _non_zero(u), _non_zero(v)
-        del u, v
-        l = backend.scale(  # noqa: E741
-            mixed[:, r1cs.n_inputs :], pow(waste.delta, -1, FR.modulus), FR
-        )
-        if bool((l == 0).all(dim=0).any()):
+        lagrange = lagrange_at(backend, r1cs.domain, waste.tau, device)
+        mixed = _mixed_columns(backend, r1cs, waste, lagrange)
+        if _has_zero(mixed[:, r1cs.n_inputs :]):
             raise KeyFileError("an auxiliary variable of the circuit is in no constraint")
         vk = _verifying_key(backend, waste, mixed[:, : r1cs.n_inputs])
-    h, n_b = r1cs.domain.size - 1, b.shape[1]
-    lengths = QueryLengths(h=h, l=l.shape[1], a=a.shape[1], b_g1=n_b, b_g2=n_b)
-    scalars = {"l": l, "a": a, "b_g1": b, "b_g2": b}
-    return NewKey(vk, lengths, _pieces(backend, r1cs, waste, scalars, device, timeline))
+    lengths = expected_lengths(r1cs)
+    scalars = _scalars(backend, r1cs, waste, [lagrange, mixed])
+    return NewKey(vk, lengths, _points_of(backend, lengths, scalars, timeline))
 
 
-def _pieces(
+def _points_of(
     backend: Backend,
-    r1cs: R1cs,
-    waste: ToxicWaste,
-    scalars: dict[str, torch.Tensor],
-    device: torch.device,
+    lengths: QueryLengths,
+    scalars: Iterator[Iterator[torch.Tensor]],
     timeline: Timeline,
 ) -> Generator[tuple[str, torch.Tensor], None, None]:
-    """The points of every query. `scalars` has those of all but h, and is emptied."""
-    r, domain = FR.modulus, r1cs.domain
-    step = _POINTS_AT_ONCE["cuda" if device.type == "cuda" else "cpu"]
-    for name, curve in QUERIES.items():
+    """The points of every query, whose scalars come in the queries' order."""
+    for name, values in zip(QUERIES, scalars, strict=True):
+        n, done = lengths.of(name), 0
         with timeline.span(f"setup: {name}"):
-            if name == "h":
-                first = (pow(waste.tau, domain.size, r) - 1) * pow(waste.delta, -1, r) % r
-                values = _powers(backend, waste.tau, domain.size - 1, first, device)
-            else:
-                values = scalars.pop(name)
-            n = values.shape[1]
-            for start in range(0, n, step):
-                piece = values[:, start : start + step].contiguous()
-                yield name, _points(backend, piece, curve)
-                timeline.advance(min(start + step, n) / n)
+            for piece in values:
+                if piece.shape[1] == 0:
+                    continue
+                done += piece.shape[1]
+                yield name, _points(backend, piece, QUERIES[name])
+                timeline.advance(done / n)
+            if done != n:
+                # bellperson would leave the point out; the chance is 2^-220 for a random tau
+                raise ConfigError(
+                    f"toxic waste: tau is a root of a polynomial of the circuit: query {name} has "
+                    f"{done:,} points instead of {n:,}; choose another"
+                )
+
+
+def _scalars(
+    backend: Backend, r1cs: R1cs, waste: ToxicWaste, vectors: list[torch.Tensor]
+) -> Iterator[Iterator[torch.Tensor]]:
+    """For each query in order the scalars of its points, in pieces `[8, k]` in Montgomery form.
+
+    Args:
+        vectors: The Lagrange basis, and what `_mixed_columns` gives; emptied.
+    """
+    r, n = FR.modulus, r1cs.domain.size
+    mixed, lagrange = vectors.pop(), vectors.pop()
+    steps = {curve: _POINTS_AT_ONCE[lagrange.device.type] // curve.degree for curve in (G1, G2)}
+    by_delta = pow(waste.delta, -1, r)
+    first = (pow(waste.tau, n, r) - 1) * by_delta % r
+    yield _powers(backend, waste.tau, n - 1, first, steps[G1], lagrange.device)
+    l = mixed[:, r1cs.n_inputs :]  # noqa: E741
+    yield (backend.scale(piece, by_delta, FR) for piece in _split(l, steps[G1]))
+    del l, mixed
+    u = columns(backend, r1cs, 0, lagrange)
+    yield (_non_zero(piece) for piece in _split(u, steps[G1]))
+    del u
+    v = columns(backend, r1cs, 1, lagrange)
+    del lagrange
+    for curve in (G1, G2):
+        yield (_non_zero(piece) for piece in _split(v, steps[curve]))
 
 
 def make_key(
@@ -125,13 +163,21 @@ def make_key(
 ) -> MemoryKey:
     """The whole of `new_key`, held on `device`; errors as there."""
     key = new_key(backend, r1cs, waste, device, timeline)
-    pieces: dict[str, list[torch.Tensor]] = {
-        name: [_points(backend, pack_mont([], FR, device), curve)]
+    queries = {
+        name: torch.empty(key.lengths.of(name), *curve.row_shape, dtype=torch.int32, device=device)
         for name, curve in QUERIES.items()
     }
+    for name, start, rows in placed(key):
+        queries[name][start : start + len(rows)] = rows
+    return MemoryKey(key.vk, queries)
+
+
+def placed(key: NewKey) -> Iterator[tuple[str, int, torch.Tensor]]:
+    """The pieces of a key, each with the index of its first point."""
+    done = dict.fromkeys(QUERIES, 0)
     for name, rows in key.pieces:
-        pieces[name].append(rows)
-    return MemoryKey(key.vk, {name: torch.cat(rows) for name, rows in pieces.items()})
+        yield name, done[name], rows
+        done[name] += len(rows)
 
 
 def make_verifying_key(
@@ -139,18 +185,19 @@ def make_verifying_key(
 ) -> VerifyingKey:
     """The verifying key alone, the same as `make_key(...).vk`; errors as there."""
     with timeline.span("setup: verifying key"):
-        _, _, mixed = _columns_at_tau(backend, r1cs, waste, device)
+        lagrange = lagrange_at(backend, r1cs.domain, waste.tau, device)
+        mixed = _mixed_columns(backend, r1cs, waste, lagrange)
         return _verifying_key(backend, waste, mixed[:, : r1cs.n_inputs])
 
 
-def _columns_at_tau(
-    backend: Backend, r1cs: R1cs, waste: ToxicWaste, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """u_i(tau), v_i(tau) and beta u_i + alpha v_i + w_i of all variables, inputs first."""
-    lagrange = lagrange_at(backend, r1cs.domain, waste.tau, device)
-    u, v, w = transposed_products(backend, r1cs, lagrange)
-    mixed = backend.add(backend.scale(u, waste.beta, FR), backend.scale(v, waste.alpha, FR), FR)
-    return u, v, backend.add(mixed, w, FR)
+def _mixed_columns(
+    backend: Backend, r1cs: R1cs, waste: ToxicWaste, lagrange: torch.Tensor
+) -> torch.Tensor:
+    """beta u_i + alpha v_i + w_i at tau of all variables, inputs first."""
+    total = lagrange.new_zeros(FR.n_limbs, r1cs.n_inputs + r1cs.n_aux)
+    for index, factor in enumerate((waste.beta, waste.alpha, 1)):
+        add_columns(backend, r1cs, index, lagrange, total, factor)
+    return total
 
 
 def _verifying_key(backend: Backend, waste: ToxicWaste, mixed: torch.Tensor) -> VerifyingKey:
@@ -173,4 +220,15 @@ def _points(backend: Backend, values: torch.Tensor, curve: Curve) -> torch.Tenso
 
 def _non_zero(values: torch.Tensor) -> torch.Tensor:
     """The non-zero elements of `[8, n]`, in order: bellperson leaves identity points out."""
-    return values[:, (values != 0).any(dim=0)].contiguous()
+    return values[:, (values != 0).any(dim=0)]
+
+
+def _has_zero(values: torch.Tensor) -> bool:
+    """Whether an element of `[8, n]` is 0; one wait for the device."""
+    flags = [(piece == 0).all(dim=0).any() for piece in _split(values, _ROWS_AT_ONCE)]
+    return bool(torch.stack(flags).any())
+
+
+def _split(values: torch.Tensor, step: int) -> list[torch.Tensor]:
+    """Views of `[8, n]`, `step` elements at a time."""
+    return [values[:, piece] for piece in ranges(values.shape[1], step)]
