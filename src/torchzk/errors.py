@@ -71,3 +71,27 @@ class Interrupted(TorchzkError):  # noqa: N818 - no fault of anybody's
     def __init__(self, signal_number: int) -> None:
         super().__init__(f"stopped by signal {signal_number}")
         self.exit_code = 128 + signal_number
+
+
+class ProtocolError(TorchzkError):
+    """A rule of the scheduler was broken, e.g. both locks at once: a fault of the calling code."""
+
+
+class CancelledError(TorchzkError):
+    """A job ended because somebody cancelled it."""
+
+
+class ExpiredError(TorchzkError):
+    """A job ended because its deadline passed."""
+
+
+class QueueFullError(ResourceError):
+    """No more jobs are taken until some of those waiting are through."""
+
+
+class LockTimeoutError(ResourceError):
+    """A lock of a device could not be had in time; the message names who holds it."""
+
+
+class DeviceLostError(ResourceError):
+    """A device failed and is set aside; its work is done elsewhere, if there is another."""

@@ -1,0 +1,100 @@
+"""What a worker knows of its device. There is no way here to wait for all of its streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+import torch
+
+from torchzk.scheduler import machine
+
+
+class Device(Protocol):
+    """A device that partitions are proved on."""
+
+    @property
+    def name(self) -> str:
+        """As torch calls it, `cuda:0`."""
+        ...
+
+    def open_stream(self) -> AbstractContextManager[object]:
+        """A stream for the calling thread, current until the context ends."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Bytes that the calling thread's stream can have without a trim."""
+        ...
+
+    def trim(self) -> None:
+        """Give what the allocator keeps back to the driver. Under the mem lock only."""
+        ...
+
+    def is_lost(self, error: BaseException) -> bool:
+        """Whether an error means that the device itself failed, not the work on it."""
+        ...
+
+
+class CpuDevice:
+    """The host's processor: no streams, nothing to trim."""
+
+    name = "cpu"
+
+    @contextmanager
+    def open_stream(self) -> Iterator[None]:
+        """Nothing: a thread's work is done in order."""
+        yield
+
+    def free_bytes(self) -> int:
+        """What a process here may hope for."""
+        return machine.memory().usable
+
+    def trim(self) -> None:
+        """Nothing: freed memory is the system's at once."""
+
+    def is_lost(self, error: BaseException) -> bool:
+        """Never: without the host's processor nobody would ask."""
+        return False
+
+
+class CudaDevice:
+    """A CUDA device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self.name = str(device)
+
+    @contextmanager
+    def open_stream(self) -> Iterator[torch.cuda.Stream]:
+        """A new stream of the device, current in this thread."""
+        with torch.cuda.device(self._device):
+            stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+            with torch.cuda.stream(stream):
+                yield stream
+
+    def free_bytes(self) -> int:
+        """What the driver has, and what torch keeps for the current stream.
+
+        A block that was let go of is kept for the stream it was made on. This reads torch's list
+        of blocks, which takes no part of the device's time.
+        """
+        free, _ = torch.cuda.mem_get_info(self._device)
+        stream = torch.cuda.current_stream(self._device).cuda_stream
+        segments = torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
+        kept: int = sum(
+            block["size"]
+            for segment in segments
+            if segment["device"] == self._device.index and segment["stream"] == stream
+            for block in segment["blocks"]
+            if block["state"] == "inactive"
+        )
+        return free + kept
+
+    def trim(self) -> None:
+        """Empty torch's cache; with expandable segments this waits for nobody's kernels."""
+        torch.cuda.empty_cache()
+
+    def is_lost(self, error: BaseException) -> bool:
+        """Whether CUDA reported an error that stays, which is any but a lack of memory."""
+        return isinstance(error, torch.AcceleratorError) and "out of memory" not in str(error)
