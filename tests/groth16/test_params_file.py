@@ -14,7 +14,7 @@ import torch
 from groth16.samples import multiple, outsider, small_vk
 from torchzk.backends import Backend
 from torchzk.errors import KeyFileError, LayoutError
-from torchzk.groth16 import params_file
+from torchzk.groth16 import params_file, staging
 from torchzk.groth16.encoding import Origin, decode_uncompressed, encode_uncompressed
 from torchzk.groth16.keys import QUERIES, QueryLengths, held
 from torchzk.groth16.params_file import ParamsFile, save_key, write_params
@@ -52,7 +52,7 @@ def changed(head: Path, folder: Path, at: int, new: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("read", [1 << 20, 6])
+@pytest.mark.parametrize("read", [1 << 26, 6 * 192])
 def test_the_points_are_those_of_the_file(
     head: Path,
     golden: Path,
@@ -61,7 +61,9 @@ def test_the_points_are_those_of_the_file(
     read: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(params_file, "_POINTS_READ", read)
+    monkeypatch.setattr(params_file, "BUFFER_BYTES", read)
+    monkeypatch.setattr(staging, "BUFFER_BYTES", read)
+    monkeypatch.setattr(staging, "_LEAST_READ", 100)
     raw = head.read_bytes()
     with ParamsFile.open(head, backend) as params:
         assert params.lengths == QueryLengths(h=N, l=N, a=N, b_g1=N, b_g2=N)
@@ -81,6 +83,10 @@ def test_the_points_are_those_of_the_file(
                 assert rows.device.type == device.type
                 assert rows.is_contiguous()
                 assert rows_to_points(rows, curve) == expected[first:last]
+            for step in (1, 7, N):
+                for first, last, rows in params.pieces(name, step, device):
+                    assert rows.device.type == device.type
+                    assert rows_to_points(rows, curve) == expected[first:last]
         key = held(params, device)
     # the file is closed, the points are there
     assert key.lengths == params.lengths and key.vk == params.vk
@@ -224,6 +230,9 @@ def test_a_bad_point_is_named(
             where = rf"changed.params: {name}\[{index}\] at byte {at}: "
             with pytest.raises(KeyFileError, match=f"{where}.*{why}"):
                 params.query(name, index // 2, N, "cpu")
+            with pytest.raises(KeyFileError, match=f"{where}.*{why}"):
+                for _, stop, _ in params.pieces(name, 6, "cpu"):
+                    assert stop <= index
             # its neighbours are sound
             params.query(name, 0, index, "cpu")
             params.query(name, index + 1, N, "cpu")

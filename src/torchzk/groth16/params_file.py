@@ -1,22 +1,21 @@
 """Parameter files in bellperson's layout: a verifying key, then five counted lists of points.
 
 Nothing in the file is trusted before it is compared with the file's size, and the points stay on
-disk: a query maps the bytes it needs, turns them into rows and lets them go, so a file of 47 GB
-costs no more memory than the pieces asked for.
+disk: a query reads the bytes it needs, has the device turn them into rows and lets them go, so a
+file of 47 GB costs no more memory than the pieces asked for.
 Source: spec/groth16.md section 9.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-import numpy as np
 import torch
 
 from torchzk.backends import Backend
@@ -24,14 +23,9 @@ from torchzk.errors import KeyFileError, LayoutError
 from torchzk.files import atomic_write
 from torchzk.groth16.encoding import Origin, decode_uncompressed, uncompressed_size
 from torchzk.groth16.keys import QUERIES, ProvingKey, QueryLengths, VerifyingKey, check_range
-from torchzk.groth16.row_bytes import (
-    Words,
-    bytes_of_rows,
-    first_bad,
-    rows_of_words,
-    words_of_bytes,
-)
-from torchzk.groth16.streams import Piece, steps
+from torchzk.groth16.row_bytes import bytes_of_rows, rows_of_bytes
+from torchzk.groth16.staging import BUFFER_BYTES, Staging
+from torchzk.groth16.streams import Piece, ahead, steps
 from torchzk.groth16.vk_file import (
     COUNT_BYTES,
     HEAD_BYTES,
@@ -45,8 +39,6 @@ from torchzk.params.curves import Curve
 
 _POINTS_AT_ONCE = 1 << 16
 """Points that `save_key` asks for at a time."""
-_POINTS_READ = 1 << 20
-"""Points that `query` holds on the host at a time."""
 
 
 @dataclass(frozen=True)
@@ -88,21 +80,18 @@ class ParamsFile:
             KeyFileError: A bad point, or the file changed since it was opened.
         """
         check_range(self.lengths, name, start, stop)
-        curve = QUERIES[name]
-        if start == stop:
-            return torch.zeros(0, *curve.row_shape, dtype=torch.int32, device=device)
-        if stop - start <= _POINTS_READ:
-            return self._read(name, start, stop, device)
+        curve, device = QUERIES[name], torch.device(device)
         rows = torch.empty(stop - start, *curve.row_shape, dtype=torch.int32, device=device)
-        for first in range(start, stop, _POINTS_READ):
-            last = min(first + _POINTS_READ, stop)
-            rows[first - start : last - start] = self._read(name, first, last, device)
+        with self._staging(curve, stop - start, device) as staging:
+            self._fill(name, staging, rows, start, stop)
         return rows
 
     def pieces(self, name: str, step: int, device: torch.device | str) -> Iterator[Piece]:
         """As `ProvingKey.pieces`; errors as `query`."""
-        for start, stop in steps(self.lengths.of(name), step):
-            yield start, stop, self.query(name, start, stop, device)
+        n, curve, device = self.lengths.of(name), QUERIES[name], torch.device(device)
+        with self._staging(curve, min(step, n), device) as staging:
+            fill = partial(self._fill, name, staging)
+            yield from ahead(n, step, curve.row_shape, device, fill)
 
     def close(self) -> None:
         """Give the file back; queries fail afterwards."""
@@ -119,24 +108,32 @@ class ParamsFile:
     ) -> None:
         self.close()
 
-    def _read(self, name: str, start: int, stop: int, device: torch.device | str) -> torch.Tensor:
-        """Points `start` to `stop` of a query as rows, at least one."""
-        curve = QUERIES[name]
-        size = uncompressed_size(curve)
-        words = self._words(self._starts[name] + start * size, (stop - start) * size, curve)
-        bad = first_bad(words, curve.field)
-        if bad is not None:
-            raise self._bad_point(name, start + bad)
-        return rows_of_words(words, curve, self._backend, device)
+    def _staging(self, curve: Curve, n: int, device: torch.device) -> Staging:
+        """What reads up to `n` points, or as many of them at a time as its buffers hold."""
+        return Staging(max(1, n) * uncompressed_size(curve), device)
 
-    def _words(self, offset: int, size: int, curve: Curve) -> Words:
-        """The points at `offset` as canonical limbs, copied from the file."""
-        if _state_of(self._file) != self._state:
-            raise KeyFileError(f"{self.path}: the file changed while it was in use")
-        aligned = offset - offset % mmap.ALLOCATIONGRANULARITY
-        length = offset - aligned + size
-        with mmap.mmap(self._file.fileno(), length, access=mmap.ACCESS_READ, offset=aligned) as raw:
-            return words_of_bytes(np.frombuffer(raw, "<u4", size // 4, offset - aligned), curve)
+    def _fill(self, name: str, staging: Staging, rows: torch.Tensor, start: int, stop: int) -> None:
+        """Write points `start` to `stop` of a query into `rows`; waits until they are checked."""
+        curve, size = QUERIES[name], uncompressed_size(QUERIES[name])
+        found: list[torch.Tensor] = []
+        for first, last in steps(stop - start, BUFFER_BYTES // size):
+            n = last - first
+            offset = self._starts[name] + (start + first) * size
+            if _state_of(self._file) != self._state:
+                raise self._changed()
+            raw = staging.read(self._file.fileno(), offset, n * size)
+            if raw is None:
+                raise self._changed()
+            rows[first:last], bad = rows_of_bytes(raw, curve, self._backend)
+            # n stands for none of them
+            found.append(torch.where(bad < n, first + bad, len(rows)))
+        # one wait for all of them
+        index = min(torch.stack(found).tolist()) if found else len(rows)
+        if index < len(rows):
+            raise self._bad_point(name, start + index)
+
+    def _changed(self) -> KeyFileError:
+        return KeyFileError(f"{self.path}: the file changed while it was in use")
 
     def _bad_point(self, name: str, index: int) -> KeyFileError:
         size = uncompressed_size(QUERIES[name])
@@ -147,7 +144,7 @@ class ParamsFile:
             decode_uncompressed(QUERIES[name], self._file.read(size), origin)
         except KeyFileError as e:
             return e
-        return KeyFileError(f"{self.path}: the file changed while it was in use")
+        return self._changed()
 
 
 def write_params(
@@ -180,7 +177,7 @@ def write_params(
                 current += 1
                 file.write(lengths.of(names[current]).to_bytes(COUNT_BYTES, "big"))
             _refuse_infinity(name, written[name], rows)
-            file.write(bytes_of_rows(rows, QUERIES[name], backend))
+            file.write(bytes_of_rows(rows, QUERIES[name], backend).numpy().data)
             written[name] += len(rows)
         for name in names[current + 1 :]:
             file.write(lengths.of(name).to_bytes(COUNT_BYTES, "big"))
@@ -193,9 +190,8 @@ def save_key(path: Path, key: ProvingKey, backend: Backend, device: torch.device
 
     def pieces() -> Iterator[tuple[str, torch.Tensor]]:
         for name in QUERIES:
-            n = key.lengths.of(name)
-            for start in range(0, n, _POINTS_AT_ONCE):
-                yield name, key.query(name, start, min(start + _POINTS_AT_ONCE, n), device)
+            for _, _, rows in key.pieces(name, _POINTS_AT_ONCE, device):
+                yield name, rows
 
     write_params(path, key.vk, key.lengths, pieces(), backend)
 

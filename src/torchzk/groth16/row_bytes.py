@@ -1,4 +1,4 @@
-"""Many points at a time between the bytes of key files and rows of limbs.
+"""Many points at a time between the bytes of key files and rows of limbs, on any device.
 
 The file has x before y, c1 before c0, and numbers big-endian; rows have c0 first and the least
 significant limb first. What `encoding` does to one point in small steps, this does to millions.
@@ -6,59 +6,59 @@ significant limb first. What `encoding` does to one point in small steps, this d
 
 from __future__ import annotations
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from torchzk.backends import Backend
 from torchzk.ops.layout import check_rows
 from torchzk.params.curves import Curve
 from torchzk.params.fields import PrimeField, split
 
-Words = NDArray[np.uint32]
-"""Limbs of points in canonical form, `[n, 2, degree, L]`."""
+_SIGN = -(1 << 31)
 
 
-def words_of_bytes(buffer: Words, curve: Curve) -> Words:
-    """The file's words, read little-endian as they lie, to canonical limbs: always a copy."""
-    limbs = buffer.reshape(-1, 2, curve.degree, curve.field.n_limbs)
-    flipped: Words = limbs[:, :, ::-1, ::-1].byteswap()
-    return flipped
+def rows_of_bytes(
+    raw: torch.Tensor, curve: Curve, backend: Backend
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Points as a file has them to rows; no host waits for a device.
 
+    Args:
+        raw: uint8 `[n * size]`, contiguous, on the device to work on; at least one point.
 
-def first_bad(words: Words, field: PrimeField) -> int | None:
-    """Index of the first point with a number not below the modulus, or with x = y = 0.
-
-    A stray flag makes a number too large, so flags are covered. The top limb alone decides for
-    all but one in 2^28 numbers, so only it is read for all.
+    Returns:
+        Rows in Montgomery form, and a scalar int64: the index of the first point with a number
+        not below the modulus or with x = y = 0, or n if there is none. A stray flag of an encoding
+        makes a number too large, so flags are covered.
     """
-    modulus = split(field.modulus, field.n_limbs)
-    top = words[..., -1]
-    suspects = np.flatnonzero(((top >= modulus[-1]) | (top == 0)).any(axis=(1, 2)))
-    points = words[suspects]
-    below = np.zeros(points.shape[:-1], dtype=bool)
-    for limb, bound in enumerate(modulus):
-        below = (points[..., limb] < bound) | (points[..., limb] == bound) & below
-    bad = suspects[~below.all(axis=(1, 2)) | ~points.any(axis=(1, 2, 3))]
-    return int(bad[0]) if len(bad) else None
-
-
-def rows_of_words(
-    words: Words, curve: Curve, backend: Backend, device: torch.device | str
-) -> torch.Tensor:
-    """Canonical limbs to rows in Montgomery form on `device`."""
-    limbs = torch.from_numpy(words.view(np.int32)).to(device)
-    planes = limbs.reshape(-1, curve.field.n_limbs).t().contiguous()
+    planes = _turned(raw, curve).view(torch.int32).reshape(-1, curve.field.n_limbs).t().contiguous()
+    numbers = 2 * curve.degree
+    too_large = (~_is_canonical(planes, curve.field)).view(-1, numbers).any(dim=1)
+    infinite = (planes == 0).all(dim=0).view(-1, numbers).all(dim=1)
+    bad = too_large | infinite
+    first = torch.where(bad.any(), bad.to(torch.uint8).argmax(), len(bad))
     rows = backend.to_mont(planes, curve.field).t().contiguous()
-    return rows.reshape(-1, *curve.row_shape)
+    return rows.view(-1, *curve.row_shape), first
 
 
-def bytes_of_rows(rows: torch.Tensor, curve: Curve, backend: Backend) -> bytes:
-    """Finite points in Montgomery form, on any device, to the file's bytes."""
+def bytes_of_rows(rows: torch.Tensor, curve: Curve, backend: Backend) -> torch.Tensor:
+    """Finite points in Montgomery form, on any device, to the file's bytes: uint8 on the host."""
     check_rows(rows, curve)
     if len(rows) == 0:
-        return b""
+        return torch.empty(0, dtype=torch.uint8)
     planes = rows.reshape(-1, curve.field.n_limbs).t().contiguous()
-    limbs = backend.from_mont(planes, curve.field).t().contiguous().cpu().numpy()
-    # the order of the file is turned around by the same flips that turn it back
-    return words_of_bytes(limbs.view(np.uint32), curve).tobytes()
+    limbs = backend.from_mont(planes, curve.field).t().contiguous()
+    return _turned(limbs.view(torch.uint8), curve).flatten().cpu()
+
+
+def _turned(raw: torch.Tensor, curve: Curve) -> torch.Tensor:
+    """Bytes `[n, 2, degree, bytes of a number]`, both orders of the last two turned around."""
+    return raw.reshape(-1, 2, curve.degree, curve.field.n_bytes).flip(2, 3)
+
+
+def _is_canonical(planes: torch.Tensor, field: PrimeField) -> torch.Tensor:
+    """Whether each of any numbers `[L, n]` is below the modulus."""
+    below = torch.zeros(planes.shape[1], dtype=torch.bool, device=planes.device)
+    for limb, bound in zip(planes, split(field.modulus, field.n_limbs), strict=True):
+        # with the top bit turned, signed words compare as unsigned ones do
+        word = limb ^ _SIGN
+        below = (word < bound + _SIGN) | ((word == bound + _SIGN) & below)
+    return below
