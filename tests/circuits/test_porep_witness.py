@@ -114,7 +114,15 @@ def test_one_wrong_value_is_found_in_the_first_row_it_breaks(
     # the key is not asked for before the products are checked
     no_key, no_randomisers = cast(ProvingKey, None), cast(Randomisers, None)
     with pytest.raises(UnsatisfiedError, match=f"porep-2KiB: constraint {row} is not satisfied"):
-        prove(backend, no_key, r1cs, assignment, no_randomisers, Timeline(), circuit="porep-2KiB")
+        prove(
+            backend,
+            no_key,
+            r1cs,
+            lambda: assignment,
+            no_randomisers,
+            Timeline(),
+            circuit="porep-2KiB",
+        )
 
 
 def test_public_inputs(backend: Backend, device: torch.device) -> None:

@@ -9,7 +9,7 @@ from plain_r1cs import plain_products
 from replicated_r1cs import CIRCUITS, replicated, values
 from torchzk.backends import Backend
 from torchzk.groth16 import products as module
-from torchzk.groth16.products import products, unsatisfied_row
+from torchzk.groth16.products import products, unsatisfied_in_turn, unsatisfied_row
 from torchzk.groth16.r1cs import Assignment
 from torchzk.ops.layout import pack_mont, unpack_mont
 from torchzk.params.fields import FR
@@ -40,11 +40,12 @@ def test_a_satisfied_system_has_no_unsatisfied_row(
     name: str, backend: Backend, device: torch.device
 ) -> None:
     system, _, satisfying = CIRCUITS[name]
-    abc = products(backend, system(), _assignment(*satisfying(2), device))
-    assert unsatisfied_row(backend, *abc) is None
+    assignment = _assignment(*satisfying(2), device)
+    assert unsatisfied_row(backend, *products(backend, system(), assignment)) is None
+    assert unsatisfied_in_turn(backend, system(), assignment) is None
 
 
-@pytest.mark.parametrize("checked_at_once", [1, 3, 1 << 20])
+@pytest.mark.parametrize("at_once", [1, 7, 1 << 22])
 @pytest.mark.parametrize(
     ("place", "row"),
     # aux: x, y, then u, v, w of each copy; rows: two, then three a copy
@@ -53,13 +54,14 @@ def test_a_satisfied_system_has_no_unsatisfied_row(
 def test_the_first_unsatisfied_row(
     place: int,
     row: int,
-    checked_at_once: int,
+    at_once: int,
     backend: Backend,
     device: torch.device,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_CHECKED_AT_ONCE", checked_at_once)
+    monkeypatch.setattr(module, "_ROWS_AT_ONCE", at_once)
     inputs, aux = values(3)
     aux[place] = (aux[place] + 1) % FR.modulus
-    abc = products(backend, replicated(), _assignment(inputs, aux, device))
-    assert unsatisfied_row(backend, *abc) == row
+    assignment = _assignment(inputs, aux, device)
+    assert unsatisfied_row(backend, *products(backend, replicated(), assignment)) == row
+    assert unsatisfied_in_turn(backend, replicated(), assignment) == row

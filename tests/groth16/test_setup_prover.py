@@ -131,7 +131,7 @@ def test_proofs_verify_and_only_for_their_inputs(backend: Backend, device: torch
     key = make_key(backend, r1cs, DEV, device, Timeline())
     assignment, public = assigned(1, device)
     proofs = [
-        prove(backend, key, r1cs, assignment, z, Timeline(), circuit="small")
+        prove(backend, key, r1cs, lambda: assignment, z, Timeline(), circuit="small")
         for z in (Randomisers(0, 0), Randomisers(1, R - 1), Randomisers.draw())
     ]
     assert len({p.to_bytes() for p in proofs}) == len(proofs)
@@ -146,7 +146,7 @@ def test_the_same_randomisers_give_the_same_bytes(backend: Backend, device: torc
     assignment, _ = assigned(2, device)
     z = Randomisers(5, 6)
     one, *others = (
-        prove(backend, key, r1cs, assignment, z, Timeline(), circuit="small", room=room)
+        prove(backend, key, r1cs, lambda: assignment, z, Timeline(), circuit="small", room=room)
         for room in (None, None, Room(g1_points=3, g2_points=2, scratch_bytes=1))
     )
     for other in others:
@@ -170,7 +170,16 @@ def test_points_come_as_the_room_says(
 
     monkeypatch.setattr(backend, "msm", watched)
     room = Room(g1_points=9, g2_points=7, scratch_bytes=1 << 22)
-    prove(backend, key, r1cs, assignment, Randomisers(5, 6), Timeline(), circuit="s", room=room)
+    prove(
+        backend,
+        key,
+        r1cs,
+        lambda: assignment,
+        Randomisers(5, 6),
+        Timeline(),
+        circuit="s",
+        room=room,
+    )
     expected = []
     for name, curve in QUERIES.items():
         n, step = key.lengths.of(name), 9 if curve is G1 else 7
@@ -186,7 +195,9 @@ def test_a_false_assignment_is_named_by_its_row(backend: Backend, device: torch.
     row = 2 + 3 * 2 + 2
     assignment.aux[0, 2 + 3 * 2 + 2] ^= 1
     with pytest.raises(UnsatisfiedError, match=f"small: constraint {row} ") as caught:
-        prove(backend, key, r1cs, assignment, Randomisers(1, 2), Timeline(), circuit="small")
+        prove(
+            backend, key, r1cs, lambda: assignment, Randomisers(1, 2), Timeline(), circuit="small"
+        )
     assert caught.value.row == row
 
 

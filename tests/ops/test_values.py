@@ -9,8 +9,7 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.errors import LayoutError
-from torchzk.ops.layout import pack, pack_mont, unpack
-from torchzk.ops.values import ONE, OTHER, ZERO
+from torchzk.ops.layout import ONE, OTHER, ZERO, pack, pack_mont, unpack
 from torchzk.params.fields import FR
 
 P = FR.modulus

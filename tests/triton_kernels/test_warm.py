@@ -128,7 +128,9 @@ def test_a_whole_proof_asks_for_nothing_else(name: str, tmp_path: Path) -> None:
             circuit.check_job(backend, CPU, job)
         key = make_key(backend, session.r1cs, DEV, CPU, Timeline())
         witness = circuit.assignment(backend, circuit.witness(backend, CPU, job, 0))
-        prove(backend, key, session.r1cs, witness, Randomisers(1, 2), Timeline(), circuit=name)
+        prove(
+            backend, key, session.r1cs, lambda: witness, Randomisers(1, 2), Timeline(), circuit=name
+        )
     assert len(asked) > 20
     assert [asked[key] for key in asked.keys() - ahead.keys()] == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -13,7 +14,10 @@ from torchzk.ops.csr import Copies, Csr
 from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR
 
-_CHECKED_AT_ONCE = 1 << 20
+MATRICES = ("a", "b", "c")
+
+_ROWS_AT_ONCE = 1 << 22
+"""Rows that are multiplied at once where they are only checked; a copy of the block at least."""
 
 
 def products(
@@ -33,20 +37,25 @@ def products(
     Raises:
         LayoutError: The assignment is of another circuit.
     """
+    a, b, c = (product(backend, r1cs, assignment, which) for which in range(len(MATRICES)))
+    return a, b, c
+
+
+def product(backend: Backend, r1cs: R1cs, assignment: Assignment, which: int) -> torch.Tensor:
+    """One of the vectors of `products`, by its place in `MATRICES`."""
     assignment.check(r1cs)
     device = assignment.aux.device
-    outs = [torch.empty(8, r1cs.domain.size, dtype=torch.int32, device=device) for _ in range(3)]
+    out = torch.empty(FR.n_limbs, r1cs.domain.size, dtype=torch.int32, device=device)
     start = 0
     for block, copies in parts(r1cs, device):
         rows = slice(start, start + (copies.last - copies.first) * block.n_constraints)
-        for out, matrix in zip(outs, block_matrices(block, device), strict=True):
-            backend.spmv_copies(matrix, copies, assignment.inputs, assignment.aux, out[:, rows])
+        matrix = block_matrices(block, device)[which]
+        backend.spmv_copies(matrix, copies, assignment.inputs, assignment.aux, out[:, rows])
         start = rows.stop
-    for out in outs:
-        out[:, r1cs.n_constraints :] = 0
-    outs[0][:, r1cs.n_constraints : r1cs.n_rows] = assignment.inputs
-    a, b, c = outs
-    return a, b, c
+    out[:, r1cs.n_constraints :] = 0
+    if which == 0:
+        out[:, r1cs.n_constraints : r1cs.n_rows] = assignment.inputs
+    return out
 
 
 def parts(r1cs: R1cs, device: torch.device) -> list[tuple[Block, Copies]]:
@@ -72,15 +81,31 @@ def unsatisfied_row(
     backend: Backend, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor
 ) -> int | None:
     """The first row in which a * b is not c, if any. All int32 `[8, n]` in Montgomery form."""
-    n = a.shape[1]
-    # one number a piece, looked at in the end, so that a device need not wait for the host
-    first = torch.full((), n, dtype=torch.int64, device=a.device)
-    for start in range(0, n, _CHECKED_AT_ONCE):
-        piece = slice(start, start + _CHECKED_AT_ONCE)
-        product = backend.mont_mul(a[:, piece], b[:, piece], FR)
-        wrong = (product != c[:, piece]).any(dim=0)
-        found = torch.where(wrong.any(), start + wrong.to(torch.uint8).argmax(), n)
-        first = torch.minimum(first, found)
+    row = int(backend.first_unsatisfied(a, b, c))
+    return row if row < a.shape[1] else None
+
+
+def unsatisfied_in_turn(backend: Backend, r1cs: R1cs, assignment: Assignment) -> int | None:
+    """As `unsatisfied_row`, with no more than a few copies of the block multiplied at a time.
+
+    The appended input rows hold whatever the inputs are. Raises `LayoutError` as `products`.
+    """
+    assignment.check(r1cs)
+    device, n = assignment.aux.device, r1cs.n_constraints
+    # looked at in the end, so that a device need not wait for the host
+    first = torch.full((), n, dtype=torch.int64, device=device)
+    start = 0
+    for block, copies in parts(r1cs, device):
+        step = max(1, _ROWS_AT_ONCE // max(1, block.n_constraints))
+        for k in range(copies.first, copies.last, step):
+            some = replace(copies, first=k, last=min(k + step, copies.last))
+            rows = (some.last - some.first) * block.n_constraints
+            abc = torch.empty(len(MATRICES), FR.n_limbs, rows, dtype=torch.int32, device=device)
+            for out, matrix in zip(abc, block_matrices(block, device), strict=True):
+                backend.spmv_copies(matrix, some, assignment.inputs, assignment.aux, out)
+            found = backend.first_unsatisfied(*abc)
+            first = torch.minimum(first, torch.where(found < rows, found + start, n))
+            start += rows
     row = int(first)
     return row if row < n else None
 

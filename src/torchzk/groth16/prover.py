@@ -7,38 +7,29 @@ Arguments, section 3.2. For the same r and s the bytes are those of bellperson.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
 from torchzk.backends import Backend
 from torchzk.errors import UnsatisfiedError
-from torchzk.groth16.density import density
 from torchzk.groth16.keys import QUERIES, Proof, ProvingKey
-from torchzk.groth16.products import products, unsatisfied_row
+from torchzk.groth16.products import (
+    MATRICES,
+    product,
+    products,
+    unsatisfied_in_turn,
+    unsatisfied_row,
+)
+from torchzk.groth16.query_sums import Queries, values_of
+from torchzk.groth16.query_variables import query_variables
 from torchzk.groth16.r1cs import Assignment, R1cs
+from torchzk.groth16.room import Room as Room
 from torchzk.params import integers
 from torchzk.params.curves import G1, G2, Curve, Point
 from torchzk.params.fields import FR
 from torchzk.timeline import Timeline
-
-
-@dataclass(frozen=True)
-class Room:
-    """How much of the device a multi-scalar multiplication may take; the sums do not depend on it.
-
-    The defaults suit a CPU; a GPU is idle half the time on so few points.
-    """
-
-    g1_points: int = 1 << 20
-    """Points of a query in G1 that are on the device at a time."""
-    g2_points: int = 1 << 20
-    scratch_bytes: int = 1 << 29
-    """Scratch of one multiplication, the points not counted."""
-
-    def points(self, curve: Curve) -> int:
-        """Points of a query in `curve` that are on the device at a time."""
-        return self.g1_points if curve is G1 else self.g2_points
 
 
 @dataclass(frozen=True)
@@ -58,24 +49,25 @@ def prove(
     backend: Backend,
     key: ProvingKey,
     r1cs: R1cs,
-    assignment: Assignment,
+    assign: Callable[[], Assignment],
     randomisers: Randomisers,
     timeline: Timeline,
     *,
     circuit: str,
     room: Room | None = None,
 ) -> Proof:
-    """Prove that `assignment` satisfies `r1cs`.
+    """Prove that an assignment satisfies `r1cs`.
 
     Args:
         backend: The operations to use; the bytes do not depend on it.
         key: Proving key of the circuit, its lengths already checked against it.
         r1cs: The circuit.
-        assignment: Values of all variables, on the device to work on.
+        assign: Computes the values of all variables, on the device to work on. Called once; where
+            `room.in_turn` says so, again and again, so that they need not be kept.
         randomisers: r and s.
         timeline: Gets a span a stage.
         circuit: The circuit's name, for errors.
-        room: What a multi-scalar multiplication may take; by default `Room()`.
+        room: What may be taken of the device; by default `Room()`.
 
     Returns:
         The proof, not yet verified.
@@ -83,60 +75,83 @@ def prove(
     Raises:
         UnsatisfiedError: The assignment does not satisfy the circuit.
     """
-    with timeline.span("products"):
-        a, b, c = products(backend, r1cs, assignment)
-        row = unsatisfied_row(backend, a, b, c)
-        if row is not None:
-            raise UnsatisfiedError(circuit, row)
-    with timeline.span("quotient"):
-        h = backend.from_mont(backend.quotient(a, b, c, r1cs.domain), FR)[:, :-1]
-        del a, b, c
-    with timeline.span("scalars"):
-        scalars = _query_scalars(backend, r1cs, assignment)
+    room = room or Room()
+    assigned = _Assigned(assign)
+    with timeline.span("witness"):
+        assigned.get()
+    quotient = _quotient_in_turn if room.in_turn else _quotient
+    h = quotient(backend, r1cs, assigned, timeline, circuit)
+    queries = Queries(backend, key, room, timeline)
     sums: dict[str, Point] = {}
+    with timeline.span("msm h"):
+        # the last coefficient is zero
+        sums["h"] = queries.full_sum("h", h[:, :-1])
+        del h
+    if room.in_turn:
+        with timeline.span("witness"):
+            assigned.get()
+    with timeline.span("classes"):
+        values = values_of(backend, assigned.get())
+        variables = query_variables(r1cs, values.aux.device)
     for name in QUERIES:
-        with timeline.span(f"msm {name}"):
-            # each query's scalars are dropped as soon as its sum is known
-            values = h if name == "h" else scalars.pop(name)
-            sums[name] = _query_sum(backend, key, name, values, room or Room(), timeline)
+        if name != "h":
+            with timeline.span(f"msm {name}"):
+                sums[name] = queries.sum(name, values, variables[name])
     with timeline.span("final sums"):
         return _combine(key, sums, randomisers)
 
 
-def _query_scalars(backend: Backend, r1cs: R1cs, assignment: Assignment) -> dict[str, torch.Tensor]:
-    """The canonical scalars `[8, n]` of the queries l, a, b_g1 and b_g2, in the key's order."""
-    device = assignment.aux.device
-    inputs = backend.from_mont(assignment.inputs, FR)
-    aux = backend.from_mont(assignment.aux, FR)
-    dense = density(r1cs)
-    a_aux, b_inputs, b_aux = (
-        torch.from_numpy(bits).to(device) for bits in (dense.a_aux, dense.b_inputs, dense.b_aux)
-    )
-    b = torch.cat((inputs[:, b_inputs], aux[:, b_aux]), dim=1)
-    return {"l": aux, "a": torch.cat((inputs, aux[:, a_aux]), dim=1), "b_g1": b, "b_g2": b}
+class _Assigned:
+    """An assignment that is computed when it is asked for, and kept until it is dropped."""
+
+    def __init__(self, assign: Callable[[], Assignment]) -> None:
+        self._assign = assign
+        self._there: Assignment | None = None
+
+    def get(self) -> Assignment:
+        if self._there is None:
+            self._there = self._assign()
+        return self._there
+
+    def drop(self) -> None:
+        self._there = None
 
 
-def _query_sum(
-    backend: Backend,
-    key: ProvingKey,
-    name: str,
-    scalars: torch.Tensor,
-    room: Room,
-    timeline: Timeline,
-) -> Point:
-    """Sum of scalar_i times point i of a query, as many points at once as there is room for."""
-    curve = QUERIES[name]
-    n, step = scalars.shape[1], room.points(curve)
-    total: Point = None
-    for start in range(0, n, step):
-        stop = min(start + step, n)
-        points = key.query(name, start, stop, scalars.device)
-        part = backend.msm(
-            scalars[:, start:stop].contiguous(), points, curve, limit_bytes=room.scratch_bytes
-        )
-        total = integers.add(curve, total, part)
-        timeline.advance(stop / n)
-    return total
+def _quotient(
+    backend: Backend, r1cs: R1cs, assigned: _Assigned, timeline: Timeline, circuit: str
+) -> torch.Tensor:
+    """The coefficients of h, canonical `[8, n]`, with all that they are made of at once."""
+    with timeline.span("products"):
+        a, b, c = products(backend, r1cs, assigned.get())
+        _refuse(unsatisfied_row(backend, a, b, c), circuit)
+    with timeline.span("quotient"):
+        h = backend.quotient(a, b, c, r1cs.domain)
+        del a, b, c
+        backend.from_mont_at(h, None, h)
+    return h
+
+
+def _quotient_in_turn(
+    backend: Backend, r1cs: R1cs, assigned: _Assigned, timeline: Timeline, circuit: str
+) -> torch.Tensor:
+    """The same, with two vectors at a time, and no assignment while they are transformed."""
+
+    def vector(name: str) -> torch.Tensor:
+        made = product(backend, r1cs, assigned.get(), MATRICES.index(name))
+        assigned.drop()
+        return made
+
+    with timeline.span("products"):
+        _refuse(unsatisfied_in_turn(backend, r1cs, assigned.get()), circuit)
+    with timeline.span("quotient"):
+        h = backend.quotient_in_turn(vector, r1cs.domain)
+        backend.from_mont_at(h, None, h)
+    return h
+
+
+def _refuse(row: int | None, circuit: str) -> None:
+    if row is not None:
+        raise UnsatisfiedError(circuit, row)
 
 
 def _combine(key: ProvingKey, sums: dict[str, Point], z: Randomisers) -> Proof:

@@ -20,6 +20,9 @@ from torchzk.errors import LayoutError
 from torchzk.params.curves import Curve, Point
 from torchzk.params.fields import PrimeField
 
+ZERO, ONE, OTHER = 0, 1, 2
+"""Classes of values, uint8 `[n]`: 0, 1, and everything else."""
+
 
 def check_limbs(x: torch.Tensor, field: PrimeField) -> None:
     """Raise `LayoutError` unless `x` is an int32 `[field.n_limbs, *batch]`."""

@@ -8,11 +8,8 @@ import torch
 from torchzk.errors import LayoutError
 from torchzk.ops.chunks import chunk_size, over_chunks, ranges
 from torchzk.ops.field import from_mont, mont_mul
-from torchzk.ops.layout import check_limbs, check_pair, pack_mont
+from torchzk.ops.layout import ONE, OTHER, ZERO, check_limbs, check_pair, pack_mont
 from torchzk.params.fields import FR
-
-ZERO, ONE, OTHER = 0, 1, 2
-"""What `classes` tells apart."""
 
 
 def classes(x: torch.Tensor) -> torch.Tensor:
@@ -22,7 +19,7 @@ def classes(x: torch.Tensor) -> torch.Tensor:
         x: Limb tensor `[8, n]` of Fr in Montgomery form.
 
     Returns:
-        uint8 `[n]`: `ZERO`, `ONE` or `OTHER`.
+        uint8 `[n]`: `ZERO`, `ONE` or `OTHER` of the layout.
 
     Raises:
         LayoutError: `x` is not a limb tensor `[8, n]`.
@@ -32,7 +29,8 @@ def classes(x: torch.Tensor) -> torch.Tensor:
 
     def of(piece: torch.Tensor) -> torch.Tensor:
         zero, one = ((piece == value).all(dim=0) for value in (0, unit))
-        return OTHER - 2 * zero.to(torch.uint8) - one.to(torch.uint8)
+        kinds = torch.full(zero.shape, OTHER, dtype=torch.uint8, device=x.device)
+        return kinds.masked_fill_(zero, ZERO).masked_fill_(one, ONE)
 
     return over_chunks(of, x)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from torchzk.circuits.circuit import Job, Source
 from torchzk.errors import InputError, ProofError
 from torchzk.groth16.keys import Proof, VerifyingKey, read_proofs
 from torchzk.groth16.prover import Randomisers, prove
+from torchzk.groth16.r1cs import Assignment
 from torchzk.groth16.verifier import verify_batch
 from torchzk.scheduler.key_store import Keys
 from torchzk.scheduler.memory_need import check_memory, free_memory, msm_room, proving_need
@@ -85,22 +87,28 @@ def prove_job(
 def _prove_partition(
     session: Session, job: Job, keys: Keys, index: int, randomisers: Randomisers
 ) -> Proof:
-    circuit = session.circuit
-    timeline = session.timeline.on_lane(f"partition {index}")
-    with timeline.span("witness"):
-        witness = circuit.witness(session.backend, session.device, job, index)
-        assignment = circuit.assignment(session.backend, witness)
-        del witness
-    r1cs, free = session.r1cs, free_memory(session.device)
+    circuit, r1cs = session.circuit, session.r1cs
+    free = free_memory(session.device) - 32 * (r1cs.n_inputs + r1cs.n_aux)
+    room = msm_room(session.device, session.choice.name, r1cs, free, key_is_there=keys.stays)
+
+    def make() -> object:
+        return circuit.witness(session.backend, session.device, job, index)
+
+    # kept where it is wanted again
+    witness = cache(make) if room.in_turn else make
+
+    def assign() -> Assignment:
+        return circuit.assignment(session.backend, witness())
+
     return prove(
         session.backend,
         keys.proving,
         r1cs,
-        assignment,
+        assign,
         randomisers,
-        timeline,
+        session.timeline.on_lane(f"partition {index}"),
         circuit=circuit.name,
-        room=msm_room(session.device, session.choice.name, r1cs, free, key_is_there=keys.stays),
+        room=room,
     )
 
 
