@@ -81,6 +81,26 @@ class Turns:
         return x
 
 
+def quotient_bytes(domain: Domain) -> int:
+    """The peak of `quotient` beside its arguments, its result included; pieces of it come on top.
+
+    Four vectors of wide elements: one that is kept, one at work, its factors, and their product.
+    """
+    return 4 * 8 * wide.n_words(FR) * domain.size
+
+
+def quotient_in_turn_bytes(domain: Domain, log_split: int = 3) -> int:
+    """The peak of `quotient_in_turn`, vectors that it takes included; pieces of it on top."""
+    splits(log_split, domain)
+    return quotient_bytes(domain)
+
+
+def held_in_turn_bytes(domain: Domain, log_split: int = 3) -> int:
+    """What `quotient_in_turn` holds while `vector` runs: a vector of wide elements."""
+    splits(log_split, domain)
+    return 8 * wide.n_words(FR) * domain.size
+
+
 def check_vector(x: torch.Tensor, domain: Domain, device: torch.device | None = None) -> None:
     """Raise `LayoutError` unless `x` is `[8, n]`, on `device` if one is given."""
     check_vectors(x, domain)
@@ -113,17 +133,21 @@ def _quotient(vector: Callable[[str], torch.Tensor], domain: Domain) -> torch.Te
         return wide_fr.mul(x, powers)
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:
-        coefficients = by_powers(interpolate(wide_fr.to_wide(x)), shift, pow(n, -1, p))
-        return wide_ntt.dit(coefficients, wide_ntt.powers(omega, log_half, x.device))
+        # one name: what it stood for is freed
+        x = wide_fr.to_wide(x)
+        x = interpolate(x)
+        x = by_powers(x, shift, pow(n, -1, p))
+        return wide_ntt.dit(x, wide_ntt.powers(omega, log_half, x.device))
 
-    product = over_chunks(
+    h = over_chunks(
         lambda x, y: wide.mul(wide.reduce(x, FR), wide.reduce(y, FR), FR),
         *(evaluate(vector(name)) for name in ("b", "a")),
     )
+    h = interpolate(h)
     scale = pow(on_coset * n, -1, p)
-    h = by_powers(interpolate(product), pow(shift, -1, p), scale)
-    del product
+    h = by_powers(h, pow(shift, -1, p), scale)
     c = wide_fr.to_wide(vector("c"))
-    h -= wide_fr.mul(interpolate(c), wide_fr.constant(scale, h.device))
+    c = interpolate(c)
+    h -= wide_fr.mul(c, wide_fr.constant(scale, h.device))
     del c
     return wide_fr.to_limbs(h)[:, bit_reversal(domain, h.device)]

@@ -45,6 +45,21 @@ def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) 
     return graphed(("quotient", domain, ntt_code_on(a.device)), make, *map(aligned, (a, b, c)))
 
 
+def quotient_bytes(domain: Domain) -> int:
+    """The peak of `quotient` beside its arguments: the result, scratch, tables that it keeps."""
+    return 3 * vector_bytes(domain) + tables_bytes(domain.log_n)
+
+
+def vector_bytes(domain: Domain) -> int:
+    """A vector over the domain."""
+    return 4 * FR.n_limbs * domain.size
+
+
+def tables_bytes(log_order: int) -> int:
+    """The roots, 1 / n, and `scales`."""
+    return 4 * twiddles.WORDS * ((1 << log_order) + 1 + 1 + 2)
+
+
 def scales(domain: Domain, code: NttCode, device: torch.device) -> torch.Tensor:
     """What `combine_kernel` multiplies by: entries for n^3 and for n times what it should be."""
     # x^n - 1 is -2 on the coset

@@ -18,7 +18,7 @@ from torchzk.params.fields import FR
 from torchzk.triton_kernels import elementwise, ntt_passes, ntt_split
 from torchzk.triton_kernels.launch import aligned, launch, shape_on
 from torchzk.triton_kernels.ntt import Tables, back, bit_reversed, forth, launch_pass, passes
-from torchzk.triton_kernels.quotient import scales
+from torchzk.triton_kernels.quotient import scales, tables_bytes, vector_bytes
 
 
 def quotient_in_turn(
@@ -39,6 +39,19 @@ def quotient_in_turn(
     run.combine(a, c)
     del c
     return bit_reversed(a, domain)
+
+
+def quotient_in_turn_bytes(domain: Domain, log_split: int = 3) -> int:
+    """The peak of `quotient_in_turn`, vectors that it takes included, and tables that it keeps."""
+    short = Domain(domain.log_n - splits(log_split, domain))
+    return held_in_turn_bytes(domain, log_split) + vector_bytes(domain) + vector_bytes(short)
+
+
+def held_in_turn_bytes(domain: Domain, log_split: int = 3) -> int:
+    """What `quotient_in_turn` holds while `vector` runs: a vector, and the tables that it keeps."""
+    log_short = domain.log_n - splits(log_split, domain)
+    tables = tables_bytes(log_short) + ntt_split.powers_bytes(domain.log_n)
+    return vector_bytes(domain) + tables
 
 
 class _InPlace:
@@ -83,9 +96,7 @@ class _InPlace:
 
     def _each(self, transform: Callable[..., None], x: torch.Tensor, **how: Any) -> None:
         """`transform` of each of the short vectors, one after the other, with the same scratch."""
-        rows = torch.empty(0, dtype=x.dtype, device=self._device)
-        if len(passes(self._short.log_n, self._tables.code)) > 2:
-            rows = torch.empty(8 * self._short.size, dtype=x.dtype, device=self._device)
+        rows = torch.empty(8 * self._short.size, dtype=x.dtype, device=self._device)
         for part in x.split(self._short.size, dim=1):
             transform(part, part, self._short, self._tables, rows, **how)
 
