@@ -48,7 +48,7 @@ def msm(
     bound = scalar_bound(scalars) if n else 1
     if bound == 1:
         return None
-    plan = _plan(n, bound, curve, limit_bytes, points.device)
+    plan = cut(n, bound, curve, limit_bytes, points.device)
     bits, tops = [], []
     with on_device(points.device):
         for piece in ranges(n, plan.points):
@@ -94,7 +94,7 @@ def bit_sums(
 
 
 @dataclass(frozen=True)
-class _Plan:
+class Cut:
     """How an MSM is cut to fit its scratch memory."""
 
     points: int
@@ -103,29 +103,33 @@ class _Plan:
     group: int
     """Windows of a piece that are worked on at once."""
 
+    def window_bytes(self, curve: Curve) -> int:
+        """What one window of a piece takes at most, see `cut`."""
+        bucket = 40 + 240 * curve.degree
+        return _entry_bytes(curve) * self.points + bucket * self.windows.sizes
 
-def _plan(n: int, bound: int, curve: Curve, limit_bytes: int, device: torch.device) -> _Plan:
+
+def cut(n: int, bound: int, curve: Curve, limit_bytes: int, device: torch.device) -> Cut:
     """As few pieces as leave room for one window, and then as many windows at once as fit.
 
     The most memory is needed in the second round of pairs: for an entry, half of a sum of the
     first round and a quarter of one of the second and of a prefix, with labels and sources. For a
     bucket, counts and starts, its sum twice, and an eighth of it in XYZZ twice.
     """
-    entry, bucket = _entry_bytes(curve), 40 + 240 * curve.degree
     pieces = -(-n // _MAX_POINTS)
     while True:
         points = -(-n // pieces)
         windows = Windows(_window_bits(points, bound, device), bound)
-        one = entry * points + bucket * windows.sizes
+        one = Cut(points, windows, 1).window_bytes(curve)
         # a byte a point are carries
         room = limit_bytes - points
         if one <= room or points <= _FEWEST:
-            return _Plan(points, windows, max(1, min(room // one, _MAX_ENTRIES // points)))
+            return Cut(points, windows, max(1, min(room // one, _MAX_ENTRIES // points)))
         pieces += 1 + pieces // 16
 
 
 def _groups(
-    scalars: torch.Tensor, rows: torch.Tensor, plan: _Plan, curve: Curve
+    scalars: torch.Tensor, rows: torch.Tensor, plan: Cut, curve: Curve
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Of some windows after others, the sums by bit of the digit size, and of the largest size."""
     windows = plan.windows
@@ -141,7 +145,7 @@ def _groups(
 
 
 def _entry_bytes(curve: Curve) -> int:
-    """Scratch of a point in one window, see `_plan`."""
+    """Scratch of a point in one window, see `cut`."""
     return 7 + 84 * curve.degree
 
 

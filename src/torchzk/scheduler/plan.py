@@ -1,0 +1,140 @@
+"""What proving takes of a device, stage by stage, before anything is launched.
+
+A plan is a pure function of a circuit's sizes, a backend's model of its operations (`Needs`) and
+a budget. It counts what lies on the device in each stage of `groth16.prover`: what is kept, what
+the stage works on, and what its operations take at their peak. All figures in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from torchzk.backends import BackendName, Needs, load_needs
+from torchzk.errors import ResourceError
+from torchzk.groth16.room import Room
+from torchzk.params.curves import G2
+from torchzk.scheduler.circuit_sizes import CircuitSizes
+from torchzk.scheduler.stage_bytes import Stage, StageBytes
+from torchzk.scheduler.stage_room import room_for
+
+KeyPlace = Literal["auto", "device", "host"]
+"""Where a key's points are to lie: on the device that proves, on the host, or where it is best."""
+
+_MODES: tuple[tuple[bool, bool], ...] = ((True, False), (False, False), (True, True), (False, True))
+"""(key stays, vectors in turn), the fastest first."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a circuit is proven, and what it takes."""
+
+    circuit: str
+    backend: BackendName
+    budget: int
+    key_bytes: int
+    """Of all points of the key, wherever they lie."""
+    key_stays: bool
+    """Whether they lie on the device, so that taking them costs nothing."""
+    room: Room
+    """What the prover may take at a time."""
+    stages: tuple[Stage, ...]
+    """In order. The bytes of each are all there is on the device then, the key included."""
+    making_key: int
+    """The peak while a development key is made, the key included if it stays."""
+
+    @property
+    def peak(self) -> int:
+        """The most that proving takes."""
+        return max(stage.bytes for stage in self.stages)
+
+    @property
+    def verdict(self) -> str:
+        """Where the key lies and how many vectors are there at once, in words."""
+        key = "the key stays on the device" if self.key_stays else "the key streams from the host"
+        turns = "a vector at a time, the witness again for each" if self.room.in_turn else "at once"
+        return f"{key}; products and quotient {turns}"
+
+
+def plan(sizes: CircuitSizes, backend: BackendName, budget: int, *, key: KeyPlace = "auto") -> Plan:
+    """The fastest way of proving a partition that `budget` bytes allow.
+
+    Args:
+        sizes: The circuit's.
+        backend: Whose operations.
+        budget: All that this process may have on the device, its key and tables included.
+        key: Where the key's points must lie; on a CPU, `host` is a mapped file.
+
+    Raises:
+        ResourceError: Even the slowest way takes more, with the numbers.
+        ConfigError: The backend is not installed.
+    """
+    needs = load_needs(backend)
+    least: Plan | None = None
+    for stays, in_turn in _MODES:
+        if key == ("host" if stays else "device"):
+            continue
+        if stays and sizes.on_cpu and key == "auto":
+            # a file is mapped there, and the system keeps of it what there is memory for
+            continue
+        found = _plan(sizes, backend, needs, budget, stays=stays, in_turn=in_turn)
+        if found.peak <= budget:
+            return found
+        if least is None or found.peak < least.peak:
+            least = found
+    if least is None:
+        raise ValueError(f"a key lies on a device or on the host, not on {key!r}")
+    raise ResourceError(_refusal(least))
+
+
+def plans(sizes: CircuitSizes, backend: BackendName, budget: int) -> Iterator[Plan]:
+    """Every way there is, the fastest first, whether it fits or not."""
+    needs = load_needs(backend)
+    for stays, in_turn in _MODES:
+        yield _plan(sizes, backend, needs, budget, stays=stays, in_turn=in_turn)
+
+
+def _plan(
+    sizes: CircuitSizes,
+    backend: BackendName,
+    needs: Needs,
+    budget: int,
+    *,
+    stays: bool,
+    in_turn: bool,
+) -> Plan:
+    account = StageBytes(sizes, needs, stays=stays, in_turn=in_turn)
+    room = room_for(account, backend, budget)
+    return Plan(
+        circuit=sizes.name,
+        backend=backend,
+        budget=budget,
+        key_bytes=account.key,
+        key_stays=stays,
+        room=room,
+        stages=account.stages(room),
+        making_key=account.making_key(),
+    )
+
+
+def _refusal(least: Plan) -> str:
+    top = max(least.stages, key=lambda stage: stage.bytes)
+    return (
+        f"proving {least.circuit} takes {_gib(least.peak)} at least with backend {least.backend} "
+        f"(stage {top.name}; {least.verdict}), and {_gib(least.budget)} may be had; "
+        f"use a device with more, or raise vram_limit"
+    )
+
+
+def _gib(n: int) -> str:
+    return f"{n / 2**30:.1f} GiB"
+
+
+def points_at_once(found: Plan) -> str:
+    """The chunk sizes of a plan, in words."""
+    room = found.room
+    return (
+        f"{room.g1_points:,} points of G1 and {room.points(G2):,} of G2 at a time, "
+        f"{_gib(room.scratch_bytes)} of scratch"
+    )

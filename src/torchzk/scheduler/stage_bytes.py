@@ -1,0 +1,196 @@
+"""What lies on a device in each stage of a proof, as `groth16.prover` goes through them.
+
+All figures in bytes, and of the worst values that an assignment can have: where most of a query's
+scalars are 0 or 1, its stage takes less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from torchzk.backends import Needs
+from torchzk.groth16.keys import QUERIES
+from torchzk.groth16.products import _ROWS_AT_ONCE
+from torchzk.groth16.room import Room
+from torchzk.params.curves import Curve
+from torchzk.scheduler.circuit_sizes import BlockSize, CircuitSizes
+
+ELEMENT = 32
+"""An Fr in limbs."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage by the name of its span, and the most that is on the device in it."""
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class StageBytes:
+    """The account of one way of proving a circuit."""
+
+    sizes: CircuitSizes
+    needs: Needs
+    stays: bool
+    """Whether the key lies on the device."""
+    in_turn: bool
+    """`Room.in_turn`."""
+
+    @cached_property
+    def key(self) -> int:
+        """The points of a key."""
+        row = self.needs.row_bytes
+        return sum(self.sizes.lengths.of(name) * row(curve) for name, curve in QUERIES.items())
+
+    @cached_property
+    def vector(self) -> int:
+        """A vector over the evaluation domain."""
+        return ELEMENT * self.sizes.domain.size
+
+    @cached_property
+    def assignment(self) -> int:
+        """The values of all variables."""
+        return ELEMENT * self.sizes.variables
+
+    @cached_property
+    def matrices(self) -> int:
+        """Of both blocks, which stay once they were multiplied by."""
+        blocks = (self.sizes.prologue, self.sizes.block)
+        return sum(_matrices(self.needs, block) for block in blocks)
+
+    @cached_property
+    def roots(self) -> int:
+        """Tables of roots that stay after the quotient."""
+        return self.needs.tables_bytes(self.sizes.domain, in_turn=self.in_turn)
+
+    @cached_property
+    def always(self) -> int:
+        """The key if it stays, matrices, and what no size changes: there in every stage."""
+        return self.needs.PIECES_BYTES + self.matrices + (self.key if self.stays else 0)
+
+    @cached_property
+    def given(self) -> int:
+        """What the witness is made from, where it is made again."""
+        return self.sizes.witness.given if self.in_turn else 0
+
+    def stages(self, room: Room) -> tuple[Stage, ...]:
+        """All of a proof, in order; what earlier proofs left behind is counted in each."""
+        quotient = self._quotient_in_turn() if self.in_turn else self._quotient()
+        found = [
+            Stage("witness", self.always + self.roots + self._witness()),
+            Stage("products", self.always + self.roots + self._products()),
+            Stage("quotient", self.always + quotient),
+        ]
+        found += [
+            Stage(f"msm {name}", self.before(name) + self.query(name, room)) for name in QUERIES
+        ]
+        return tuple(found)
+
+    def before(self, name: str) -> int:
+        """What is there when the sum of a query begins."""
+        kept = self.always + self.roots + self.given
+        if name == "h":
+            return kept + self.vector + (0 if self.in_turn else self.assignment)
+        again = self.sizes.witness.scratch if self.in_turn and name == "l" else 0
+        classes = self.needs.classes_bytes(self.sizes.n_aux)
+        return kept + self.assignment + max(again, classes + self._variables)
+
+    def query(self, name: str, room: Room) -> int:
+        """What the sum of a query takes at its peak: pieces of points, and work on one of them."""
+        curve, n = QUERIES[name], self.sizes.lengths.of(name)
+        piece = min(room.points(curve), n)
+        return self.pieces(curve, n, piece) + self.work(name, piece, room)
+
+    def pieces(self, curve: Curve, n: int, piece: int) -> int:
+        """Points that are brought to the device: one piece, and the next one on its way."""
+        if self.stays:
+            return 0
+        return self.needs.row_bytes(curve) * piece * (1 if piece >= n else 2)
+
+    def work(self, name: str, piece: int, room: Room) -> int:
+        """The most that a piece of a query takes, whatever its scalars are."""
+        curve, limit = QUERIES[name], room.scratch_bytes
+        whole = self.needs.msm_bytes(piece, curve, limit)
+        if name == "h":
+            return whole
+        # see `query_sums`: a class, two bits of what it is, and the variable's index
+        listed = (1 + 1 + 1 + (0 if name == "l" else 4)) * piece
+        tail = min(room.tail_points(curve), piece)
+        gathered = (ELEMENT + self.needs.row_bytes(curve)) * tail
+        multiplied = 2 * gathered + self.needs.msm_bytes(tail, curve, limit)
+        return max(
+            # most are multiplied
+            ELEMENT * piece + max(whole, listed),
+            # most are added
+            listed + self.needs.batch_add_bytes(piece, curve),
+            # half of them are gathered
+            listed + 8 * (piece // 2) + max(3 * gathered, multiplied),
+        )
+
+    def making_key(self) -> int:
+        """A development key in the making: see `groth16.setup`."""
+        at_once = 1 << 24
+        sizes, points = self.sizes, min(at_once, self.sizes.lengths.h)
+        g1, g2 = QUERIES["h"], QUERIES["b_g2"]
+        made = max(
+            2 * points * self.needs.row_bytes(g1) + self.needs.fixed_base_bytes(points, g1),
+            points * self.needs.row_bytes(g2) + self.needs.fixed_base_bytes(points // 2, g2),
+        )
+        scalars = 5 * ELEMENT * points
+        transposed = max(
+            self.needs.transposed_bytes(m.rows, m.terms, block.columns)
+            for block in (sizes.prologue, sizes.block)
+            for m in block.matrices
+        )
+        batch = 120 * max(1 << 23, max(m.rows for m in sizes.block.matrices))
+        batch = min(batch, 120 * sizes.domain.size)
+        columns = transposed + batch
+        return self.always + self.vector + self.assignment + max(columns, scalars + made)
+
+    def _witness(self) -> int:
+        witness = self.sizes.witness
+        return witness.given + witness.scratch + self.assignment
+
+    def _products(self) -> int:
+        kept = self.given + self.assignment
+        sizes = self.sizes
+        first = max(
+            self.needs.preparing_bytes(m.rows, m.terms, block.coefficients)
+            for block in (sizes.prologue, sizes.block)
+            for m in block.matrices
+        )
+        rows = sizes.copies * sizes.block.matrices[0].rows
+        longest = max(m.longest for m in sizes.block.matrices)
+        if not self.in_turn:
+            return kept + 3 * self.vector + max(self.needs.spmv_bytes(rows, longest), first)
+        # some copies at a time, and the vectors of the last ones until the next are there
+        rows = min(rows, max(_ROWS_AT_ONCE, sizes.block.matrices[0].rows))
+        vectors = 2 * 3 * ELEMENT * rows
+        return kept + vectors + max(self.needs.spmv_bytes(rows, longest), first)
+
+    def _quotient(self) -> int:
+        vectors = self.assignment + 3 * self.vector
+        return vectors + self.needs.quotient_bytes(self.sizes.domain)
+
+    def _quotient_in_turn(self) -> int:
+        domain = self.sizes.domain
+        # the second vector is made beside the first
+        making = self.roots + self.vector + self.assignment
+        making += max(self.sizes.witness.scratch, self.vector)
+        return self.given + max(making, self.needs.quotient_in_turn_bytes(domain) + 2 * self.vector)
+
+    @cached_property
+    def _variables(self) -> int:
+        """Canonical inputs, and the lists of the variables of a and b, as small as the blocks."""
+        own = self.sizes.block.columns + self.sizes.prologue.columns
+        return ELEMENT * self.sizes.n_inputs + 2 * 4 * own
+
+
+def _matrices(needs: Needs, block: BlockSize) -> int:
+    return sum(
+        needs.matrix_bytes(matrix.rows, matrix.terms, block.coefficients)
+        for matrix in block.matrices
+    )

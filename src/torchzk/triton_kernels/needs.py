@@ -1,0 +1,194 @@
+"""What the kernels' operations take of a device's memory, in bytes, as functions of sizes alone.
+
+Each figure is the peak beside the arguments, the result included. It follows what the operation
+allocates, line by line; `tests/scheduler/plan_against_peak.py` compares with a GPU. Tuned numbers
+are those of `tuning.DEFAULT_ARCH`, as no architecture has others that matter here.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from torchzk.params.curves import Curve
+from torchzk.params.domains import Domain
+from torchzk.params.fields import FP, FR
+from torchzk.triton_kernels.fixed_base import _PIECE
+from torchzk.triton_kernels.launch import number_on, shape_on
+from torchzk.triton_kernels.msm import Cut, cut
+from torchzk.triton_kernels.msm_digits import Windows
+from torchzk.triton_kernels.spmv_code import LONGEST
+
+PIECES_BYTES = 32 << 20
+"""Constants, small tensors, the ends of the allocator's blocks: what no size changes."""
+_DEFAULT = torch.device("cpu")
+_LOG_SPLIT = 3
+"""Of `quotient_in_turn`."""
+_FULL = ((FR.modulus >> 224) + 1) << 224
+"""What `scalar_bound` finds for scalars of any size."""
+_LANE = 32
+"""Pairs of a lane, see `tuning`."""
+_SORTED = 36
+"""Bytes an entry while keys of 4 bytes are sorted with indices of 8: both twice, the indices that
+they start from, and the sort's own copies."""
+
+
+def msm_bytes(n: int, curve: Curve, limit_bytes: int) -> int:
+    """`msm` of `n` full scalars; what it takes stays below the limit, and may be far below it.
+
+    The model is that of even digits: of so many labels half lose a half to rounding up.
+    """
+    if n == 0:
+        return 0
+    form = cut(n, _FULL, curve, limit_bytes, _DEFAULT)
+    return form.points + max(_group_bytes(form, curve), _reduced_bytes(form, curve))
+
+
+def msm_window_bytes(n: int, curve: Curve) -> int:
+    """The least limit with which `msm` does not cut `n` points in pieces: one window at a time."""
+    form = cut(n, _FULL, curve, 1 << 62, _DEFAULT)
+    return form.points + form.window_bytes(curve)
+
+
+def msm_limit(n: int, curve: Curve, limit_bytes: int) -> int:
+    """The least limit with which `msm` of `n` points does what it does with this one."""
+    form = cut(n, _FULL, curve, limit_bytes, _DEFAULT)
+    group = min(form.group, form.windows.count)
+    return min(limit_bytes, form.points + group * form.window_bytes(curve))
+
+
+def tables_bytes(domain: Domain, *, in_turn: bool) -> int:
+    """What stays on the device after `quotient` or `quotient_in_turn`: roots, and short graphs."""
+    if in_turn:
+        return _roots_bytes(max(domain.log_n - _LOG_SPLIT, 0))
+    graph = 6 * 32 * domain.size if _graphed(domain) else 0
+    return _roots_bytes(domain.log_n) + graph
+
+
+def quotient_bytes(domain: Domain) -> int:
+    """`quotient` of three vectors: as many of scratch, one of which is the result, and roots.
+
+    A graph has vectors of its own for what it reads, and gives a copy.
+    """
+    vectors = 7 if _graphed(domain) else 3
+    return vectors * 32 * domain.size + _roots_bytes(domain.log_n)
+
+
+def quotient_in_turn_bytes(domain: Domain, log_split: int = _LOG_SPLIT) -> int:
+    """`quotient_in_turn` beside its two vectors: roots and rows of the short transforms."""
+    short = max(domain.log_n - log_split, 0)
+    return _roots_bytes(short) + (32 << short)
+
+
+def batch_add_bytes(n: int, curve: Curve) -> int:
+    """`batch_add` of `n` points that a mask chooses, the mask not counted.
+
+    Their indices in 64 bits and in 32, and the first round of pairs.
+    """
+    return 8 * n + 8 * n + _pairs_bytes(-(-n // 2), curve)
+
+
+def fixed_base_bytes(n: int, curve: Curve) -> int:
+    """`fixed_base` of `n` scalars: the result, and a piece's digits as keys and rounds of pairs."""
+    most = number_on(_DEFAULT, "fixed base bits", FP.n_limbs)
+    costs = {b: Windows(b, _FULL).count * (n + Windows(b, _FULL).sizes) for b in range(2, most + 1)}
+    windows = Windows(min(costs, key=costs.__getitem__), _FULL)
+    table = row_bytes(curve) * windows.count * windows.sizes
+    piece = min(n, _PIECE)
+    first = -(-windows.count // 2)
+    second = -(-first // 2)
+    # keys, and those with their signs, stay
+    keys = 2 * 4 * piece * windows.count
+    sums = 8 * piece * (first + 1) + row_bytes(curve) * piece * first
+    rounds = keys + max(
+        keys + _pairs_bytes(piece * first, curve),
+        sums + _pairs_bytes(piece * second, curve),
+    )
+    return n * row_bytes(curve) + max(3 * table, table + piece + rounds)
+
+
+def classes_bytes(n: int) -> int:
+    """`classes` of `n` values."""
+    return n
+
+
+def matrix_bytes(rows: int, terms: int, coefficients: int) -> int:
+    """A matrix on the device once it was multiplied by: `Csr`, and `Prepared` beside it."""
+    csr = 8 * (rows + 1) + 16 * terms + 32 * coefficients
+    return csr + 4 * (rows + 1) + 8 * terms + 4 * rows + 32 * (coefficients + 3)
+
+
+def preparing_bytes(rows: int, terms: int, coefficients: int) -> int:
+    """More than `matrix_bytes`, while a matrix is made ready: indices in 64 bits, and a sort."""
+    return max(8 * terms, 8 * rows * 3 + _SORTED * rows)
+
+
+def spmv_bytes(rows: int, longest: int) -> int:
+    """`spmv_copies` for `rows` rows of all copies: nothing, unless a row is long enough to cut."""
+    return 32 * rows if longest > LONGEST else 0
+
+
+def transposed_bytes(rows: int, terms: int, columns: int) -> int:
+    """The transposed matrix that `spmv_transposed` keeps, ready to multiply by, in the making."""
+    return matrix_bytes(columns, terms, 0) + 8 * (2 * terms + 2 * columns) + _SORTED * terms
+
+
+def inverse_bytes(n: int) -> int:
+    """`batch_inverse` of `n` elements of Fr: they, and the products of lanes."""
+    return 32 * n + 32 * n // 8
+
+
+def row_bytes(curve: Curve) -> int:
+    """A point in affine coordinates."""
+    return 8 * curve.degree * curve.field.n_limbs
+
+
+def _roots_bytes(log_order: int) -> int:
+    """A table of `twiddles.roots`, and the two short ones that it is made from."""
+    return 64 * ((1 << log_order) + 1) + (64 << (log_order + 2) // 2)
+
+
+def _graphed(domain: Domain) -> bool:
+    return bool(number_on(_DEFAULT, "ntt graph", FR.n_limbs, domain.log_n))
+
+
+def _group_bytes(form: Cut, curve: Curve) -> int:
+    """While the windows of a group are sorted, and in the rounds of pairs.
+
+    In the second round there are the sums of the first, those of the second and the prefixes, the
+    labels of both, and the names of the pairs. For a label: its sum, a count and two starts.
+    """
+    group = min(form.group, form.windows.count)
+    entries, labels = group * form.points, group * form.windows.sizes
+    point, own = row_bytes(curve), (row_bytes(curve) + 16) * labels
+    sizes = [entries / (1 << k) + labels * (1 - 1 / (1 << k)) / 2 for k in range(3)]
+    sizes[0] = entries
+    first = 8 * sizes[1] + 4 * sizes[1] + _pairs_bytes(round(sizes[1]), curve)
+    second = (point + 4) * sizes[1] + 12 * sizes[2] + _pairs_bytes(round(sizes[2]), curve)
+    sort = _SORTED * entries
+    named = (4 + 8 + 8 / 2 + 4 / 2) * entries
+    return round(max(sort, own + max(named, first, second)))
+
+
+def _reduced_bytes(form: Cut, curve: Curve) -> int:
+    """While sums take their places, and while they are added by the bits of their labels."""
+    point = row_bytes(curve)
+    labels = min(form.group, form.windows.count) * form.windows.sizes
+    run = number_on(_DEFAULT, "points of a lane", FP.n_limbs)
+    kept = form.windows.count * form.windows.bits * 2 * point
+    return kept + labels * max(2 * point + 24, point + 2 * (2 * point) // run)
+
+
+def _pairs_bytes(n: int, curve: Curve) -> int:
+    """`add_pairs` of `n`: sums, prefixes, and the lanes' products with what inverts them."""
+    most = number_on(_DEFAULT, "pairs of a lane", FP.n_limbs)
+    enough = number_on(_DEFAULT, "lanes of pairs", FP.n_limbs)
+    block = shape_on(_DEFAULT, "pairs", FP.n_limbs).block
+    per_lane = min(most, _LANE, max(1, -(-n // enough)))
+    lanes = -(-n // (per_lane * block)) * block
+    sums = row_bytes(curve) * per_lane * lanes
+    if per_lane == 1:
+        return sums
+    element = row_bytes(curve) // 2
+    # the product of a lane, its prefix among those, its inverse, and again for the lanes of lanes
+    products = element * lanes * 31 // 10
+    return sums + element * per_lane * lanes + products + per_lane * lanes // block
