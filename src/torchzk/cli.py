@@ -24,6 +24,7 @@ from rich.console import Console
 
 from torchzk.config import Config, load_config
 from torchzk.errors import ConfigError, Interrupted, ResourceError, TorchzkError
+from torchzk.strict_yaml import parse_size
 
 Report = dict[str, Any]
 """What a command says in JSON; `ok` is added."""
@@ -92,6 +93,9 @@ def add_config_flags(parser: Parser, *, job: bool) -> None:
     )
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
     add_backend_flag(parser)
+    parser.add_argument(
+        "--vram-limit", type=byte_size, metavar="SIZE", help="memory of the GPU at most, as 24GiB"
+    )
     if job:
         parser.add_argument("--input", type=Path, metavar="JOB", help="the job, or a C1 output")
 
@@ -104,6 +108,14 @@ def u64(text: str) -> int:
     return int(text)
 
 
+def byte_size(text: str) -> int:
+    """The value of a flag that is a number of bytes."""
+    try:
+        return parse_size(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(str(e)) from e
+
+
 def add_backend_flag(parser: Parser) -> None:
     """Add `--backend`."""
     names = get_args(get_type_hints(Config)["backend"])
@@ -113,7 +125,8 @@ def add_backend_flag(parser: Parser) -> None:
 def config_of(args: argparse.Namespace) -> Config:
     """The config that the flags name, with what they override."""
     config = load_config(args.config)
-    flags = {key: getattr(args, key, None) for key in ("device", "backend", "input", "keys")}
+    names = ("device", "backend", "vram_limit", "input", "keys")
+    flags = {key: getattr(args, key, None) for key in names}
     if flags["keys"] not in (None, "dev"):
         flags["keys"] = Path(flags["keys"])
     return dataclasses.replace(config, **{k: v for k, v in flags.items() if v is not None})

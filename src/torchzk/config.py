@@ -60,6 +60,9 @@ class Config:
     """Which implementation of the tensor operations: `torch` runs anywhere, `triton` on CUDA;
     `auto` takes `triton` on CUDA if Triton runs there, or else `torch`, and says so."""
 
+    vram_limit: ByteSize | None = None
+    """Memory of the GPU that this run may take at most; by default all that is free."""
+
     runs: Path = Path("runs")
     """Folder that gets one folder a run; by default `runs` in the working folder."""
 

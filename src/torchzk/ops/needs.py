@@ -7,6 +7,9 @@ Each figure is the peak beside the arguments, the result included. What a piece 
 from __future__ import annotations
 
 from torchzk.ops import wide_points
+from torchzk.ops.quotient import held_in_turn_bytes as held_in_turn_bytes
+from torchzk.ops.quotient import quotient_bytes as quotient_bytes
+from torchzk.ops.quotient import quotient_in_turn_bytes as quotient_in_turn_bytes
 from torchzk.params.curves import Curve
 from torchzk.params.domains import Domain
 
@@ -32,14 +35,6 @@ def msm_limit(n: int, curve: Curve, limit_bytes: int) -> int:
 def tables_bytes(domain: Domain, *, in_turn: bool) -> int:
     """What stays on the device after a quotient: nothing."""
     return 0
-
-
-def quotient_bytes(domain: Domain) -> int:
-    return 640 * domain.size
-
-
-def quotient_in_turn_bytes(domain: Domain, log_split: int = 3) -> int:
-    return 640 * domain.size
 
 
 def batch_add_bytes(n: int, curve: Curve) -> int:

@@ -50,6 +50,11 @@ class Plan:
         return max(stage.bytes for stage in self.stages)
 
     @property
+    def stage_bytes(self) -> dict[str, int]:
+        """The bytes of each stage, by the name of its span."""
+        return {stage.name: stage.bytes for stage in self.stages}
+
+    @property
     def verdict(self) -> str:
         """Where the key lies and how many vectors are there at once, in words."""
         key = "the key stays on the device" if self.key_stays else "the key streams from the host"

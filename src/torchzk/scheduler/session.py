@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -21,7 +21,10 @@ from torchzk.circuits.circuit import AnyCircuit
 from torchzk.circuits.registry import get_circuit
 from torchzk.config import Config
 from torchzk.groth16.r1cs import Block, R1cs
+from torchzk.scheduler.circuit_sizes import CircuitSizes, circuit_sizes
+from torchzk.scheduler.device_budget import budget, half_of_the_rest, prepare_memory
 from torchzk.scheduler.devices import find_device
+from torchzk.scheduler.plan import KeyPlace, Plan, plan
 from torchzk.timeline import Timeline
 
 
@@ -38,6 +41,8 @@ class Session:
     """Which backend that is, and why."""
     warn: Callable[[str], None]
     """Told of what is amiss but can be mended."""
+    _plans: list[Plan] = field(default_factory=list)
+    """The plan, and those that took its place."""
 
     @cached_property
     def r1cs(self) -> R1cs:
@@ -49,6 +54,34 @@ class Session:
         """
         with self.timeline.span("constraints"):
             return self.circuit.r1cs(self._recall)
+
+    @cached_property
+    def sizes(self) -> CircuitSizes:
+        """What the memory of a proof depends on; errors as `r1cs`."""
+        return circuit_sizes(self.circuit, self.r1cs, on_cpu=self.device.type == "cpu")
+
+    @property
+    def plan(self) -> Plan:
+        """How a partition is proven here, in what the device has; made when first asked for.
+
+        Raises:
+            ResourceError: The device has not the memory, with the numbers.
+        """
+        if not self._plans:
+            there = budget(self.device, self.config.vram_limit)
+            self._plans.append(plan(self.sizes, self.choice.name, there))
+        return self._plans[-1]
+
+    def replan(self) -> Plan:
+        """A plan for half of what is free now, with the key where it is; it takes the plan's place.
+
+        Raises:
+            ResourceError: Nothing fits, with the numbers.
+        """
+        place: KeyPlace = "device" if self.plan.key_stays else "host"
+        there = half_of_the_rest(self.device, self.config.vram_limit)
+        self._plans.append(plan(self.sizes, self.choice.name, there, key=place))
+        return self._plans[-1]
 
     def _recall(self, description: str, record: Callable[[], Block]) -> Block:
         def watched() -> Block:
@@ -74,6 +107,7 @@ def open_session(config: Config, timeline: Timeline, warn: Callable[[str], None]
     """
     device = find_device(config.device)
     choice = choose_backend(config.backend, device)
+    prepare_memory(device, config.vram_limit)
     if device.type == "cpu":
         # the reference works on pieces of a batch that fit the cache; on so little work the
         # barriers of torch's own threads cost more than the second core brings

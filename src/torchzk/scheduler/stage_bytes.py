@@ -177,10 +177,10 @@ class StageBytes:
 
     def _quotient_in_turn(self) -> int:
         domain = self.sizes.domain
-        # the second vector is made beside the first
-        making = self.roots + self.vector + self.assignment
+        # the second vector is made beside the first, and its assignment before it
+        making = self.needs.held_in_turn_bytes(domain) + self.assignment
         making += max(self.sizes.witness.scratch, self.vector)
-        return self.given + max(making, self.needs.quotient_in_turn_bytes(domain) + 2 * self.vector)
+        return self.given + max(making, self.needs.quotient_in_turn_bytes(domain))
 
     @cached_property
     def _variables(self) -> int:

@@ -16,13 +16,18 @@ from torchzk.triton_kernels.fixed_base import _PIECE
 from torchzk.triton_kernels.launch import number_on, shape_on
 from torchzk.triton_kernels.msm import Cut, cut
 from torchzk.triton_kernels.msm_digits import Windows
+from torchzk.triton_kernels.quotient import quotient_bytes as one_quotient_bytes
+from torchzk.triton_kernels.quotient import tables_bytes as roots_bytes
+from torchzk.triton_kernels.quotient import vector_bytes
+from torchzk.triton_kernels.quotient_in_turn import held_in_turn_bytes as held_in_turn_bytes
+from torchzk.triton_kernels.quotient_in_turn import (
+    quotient_in_turn_bytes as quotient_in_turn_bytes,
+)
 from torchzk.triton_kernels.spmv_code import LONGEST
 
 PIECES_BYTES = 32 << 20
 """Constants, small tensors, the ends of the allocator's blocks: what no size changes."""
 _DEFAULT = torch.device("cpu")
-_LOG_SPLIT = 3
-"""Of `quotient_in_turn`."""
 _FULL = ((FR.modulus >> 224) + 1) << 224
 """What `scalar_bound` finds for scalars of any size."""
 _LANE = 32
@@ -56,27 +61,18 @@ def msm_limit(n: int, curve: Curve, limit_bytes: int) -> int:
     return min(limit_bytes, form.points + group * form.window_bytes(curve))
 
 
-def tables_bytes(domain: Domain, *, in_turn: bool) -> int:
-    """What stays on the device after `quotient` or `quotient_in_turn`: roots, and short graphs."""
-    if in_turn:
-        return _roots_bytes(max(domain.log_n - _LOG_SPLIT, 0))
-    graph = 6 * 32 * domain.size if _graphed(domain) else 0
-    return _roots_bytes(domain.log_n) + graph
-
-
 def quotient_bytes(domain: Domain) -> int:
-    """`quotient` of three vectors: as many of scratch, one of which is the result, and roots.
-
-    A graph has vectors of its own for what it reads, and gives a copy.
-    """
-    vectors = 7 if _graphed(domain) else 3
-    return vectors * 32 * domain.size + _roots_bytes(domain.log_n)
+    """`quotient`; a graph of a short one has vectors of its own to read, and gives a copy."""
+    graph = 4 * vector_bytes(domain) if _graphed(domain) else 0
+    return one_quotient_bytes(domain) + graph
 
 
-def quotient_in_turn_bytes(domain: Domain, log_split: int = _LOG_SPLIT) -> int:
-    """`quotient_in_turn` beside its two vectors: roots and rows of the short transforms."""
-    short = max(domain.log_n - log_split, 0)
-    return _roots_bytes(short) + (32 << short)
+def tables_bytes(domain: Domain, *, in_turn: bool) -> int:
+    """What stays on the device after `quotient` or `quotient_in_turn`: tables, and short graphs."""
+    if in_turn:
+        return held_in_turn_bytes(domain) - vector_bytes(domain)
+    graph = 6 * vector_bytes(domain) if _graphed(domain) else 0
+    return roots_bytes(domain.log_n) + graph
 
 
 def batch_add_bytes(n: int, curve: Curve) -> int:
@@ -140,11 +136,6 @@ def inverse_bytes(n: int) -> int:
 def row_bytes(curve: Curve) -> int:
     """A point in affine coordinates."""
     return 8 * curve.degree * curve.field.n_limbs
-
-
-def _roots_bytes(log_order: int) -> int:
-    """A table of `twiddles.roots`, and the two short ones that it is made from."""
-    return 64 * ((1 << log_order) + 1) + (64 << (log_order + 2) // 2)
 
 
 def _graphed(domain: Domain) -> bool:
