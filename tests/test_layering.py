@@ -29,6 +29,7 @@ LAYERS = (
         "cli",
         "recorded",
         "summary",
+        "plan_table",
         "proof_file",
         "prove",
         "setup",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from torchzk import cli
 from torchzk.errors import TorchzkError
+from torchzk.plan_table import planned
 from torchzk.proof_file import FORMATS, SUFFIXES, check_writable, write_proof
 from torchzk.recorded import backend_report, recorded_session
 from torchzk.scheduler.sinks import Run, peak_rss
@@ -50,6 +51,9 @@ def _parser() -> cli.Parser:
         help="fixed r and s of each partition; the proof is then not zero-knowledge",
     )
     parser.add_argument(
+        "--plan", action="store_true", help="print what proving takes of the device and stop"
+    )
+    parser.add_argument(
         "--check", action="store_true", help="verify the vanilla proofs of the job and stop"
     )
     return parser
@@ -57,6 +61,8 @@ def _parser() -> cli.Parser:
 
 def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     config = cli.config_of(args)
+    if args.plan:
+        return planned(config, screen)
     job_path = cli.job_file(config)
     if args.out is not None:
         check_writable(args.out)
@@ -137,7 +143,7 @@ def _proven(
         "verified": True,
         "seconds": result.seconds,
         "total_seconds": run.record().seconds,
-        "key": str(keys.path),
+        "key": keys.source,
         "key_sha256": keys.sha256,
         "insecure_key": result.insecure_key,
         "zero_knowledge": result.zero_knowledge,

@@ -14,7 +14,6 @@ from typing import Literal
 from torchzk.backends import BackendName, Needs, load_needs
 from torchzk.errors import ResourceError
 from torchzk.groth16.room import Room
-from torchzk.params.curves import G2
 from torchzk.scheduler.circuit_sizes import CircuitSizes
 from torchzk.scheduler.stage_bytes import Stage, StageBytes
 from torchzk.scheduler.stage_room import room_for
@@ -55,11 +54,23 @@ class Plan:
         return {stage.name: stage.bytes for stage in self.stages}
 
     @property
+    def key_verdict(self) -> str:
+        """Where the key lies, in words."""
+        if self.key_stays:
+            return "stays on the device"
+        return "comes from the host in pieces"
+
+    @property
+    def vectors_verdict(self) -> str:
+        """How many vectors are there at a time, in words."""
+        if self.room.in_turn:
+            return "products and quotient in turn, the witness again for each"
+        return "products and quotient at once"
+
+    @property
     def verdict(self) -> str:
-        """Where the key lies and how many vectors are there at once, in words."""
-        key = "the key stays on the device" if self.key_stays else "the key streams from the host"
-        turns = "a vector at a time, the witness again for each" if self.room.in_turn else "at once"
-        return f"{key}; products and quotient {turns}"
+        """Both of them."""
+        return f"the key {self.key_verdict}; {self.vectors_verdict}"
 
 
 def plan(sizes: CircuitSizes, backend: BackendName, budget: int, *, key: KeyPlace = "auto") -> Plan:
@@ -128,18 +139,9 @@ def _refusal(least: Plan) -> str:
     return (
         f"proving {least.circuit} takes {_gib(least.peak)} at least with backend {least.backend} "
         f"(stage {top.name}; {least.verdict}), and {_gib(least.budget)} may be had; "
-        f"use a device with more, or raise vram_limit"
+        f"use a device with more, or a higher vram_limit if one is set"
     )
 
 
 def _gib(n: int) -> str:
     return f"{n / 2**30:.1f} GiB"
-
-
-def points_at_once(found: Plan) -> str:
-    """The chunk sizes of a plan, in words."""
-    room = found.room
-    return (
-        f"{room.g1_points:,} points of G1 and {room.points(G2):,} of G2 at a time, "
-        f"{_gib(room.scratch_bytes)} of scratch"
-    )

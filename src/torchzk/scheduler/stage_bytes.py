@@ -13,11 +13,14 @@ from torchzk.backends import Needs
 from torchzk.groth16.keys import QUERIES
 from torchzk.groth16.products import _ROWS_AT_ONCE
 from torchzk.groth16.room import Room
+from torchzk.groth16.staging import BUFFER_BYTES
 from torchzk.params.curves import Curve
 from torchzk.scheduler.circuit_sizes import BlockSize, CircuitSizes
 
 ELEMENT = 32
 """An Fr in limbs."""
+_TURNED = 6
+"""Copies of a buffer while `row_bytes` turns its bytes into rows."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +108,14 @@ class StageBytes:
         return self.pieces(curve, n, piece) + self.work(name, piece, room)
 
     def pieces(self, curve: Curve, n: int, piece: int) -> int:
-        """Points that are brought to the device: one piece, and the next one on its way."""
+        """Points that are brought to the device: one piece, and the next one on its way.
+
+        Those of a file are turned from bytes to rows a buffer at a time.
+        """
         if self.stays:
             return 0
-        return self.needs.row_bytes(curve) * piece * (1 if piece >= n else 2)
+        rows = self.needs.row_bytes(curve) * piece
+        return rows * (1 if piece >= n else 2) + _TURNED * min(rows, BUFFER_BYTES)
 
     def work(self, name: str, piece: int, room: Room) -> int:
         """The most that a piece of a query takes, whatever its scalars are."""

@@ -1,0 +1,86 @@
+"""A plan on the terminal and in a report: what every stage takes of the device, and what fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from torchzk import cli
+from torchzk.config import Config
+from torchzk.summary import print_facts, size
+
+if TYPE_CHECKING:
+    from torchzk.scheduler.plan import Plan
+
+_BAR = 32
+
+
+def planned(config: Config, screen: cli.Screen) -> cli.Report:
+    """Print how a config's circuit would be proven, and return it; nothing is run.
+
+    Raises:
+        ResourceError: It cannot be, with the numbers.
+    """
+    from torchzk import api
+
+    session = api.open_session(config, warn=screen.warn)
+    plan = session.plan
+    print_plan(screen, plan, str(session.device))
+    screen.answer(one_line(plan))
+    return report(plan) | {"device": str(session.device)}
+
+
+def report(plan: Plan) -> cli.Report:
+    """A plan as numbers."""
+    return {
+        "circuit": plan.circuit,
+        "backend": plan.backend,
+        "budget_bytes": plan.budget,
+        "peak_bytes": plan.peak,
+        "stage_bytes": plan.stage_bytes,
+        "making_key_bytes": plan.making_key,
+        "key_bytes": plan.key_bytes,
+        "key_stays": plan.key_stays,
+        "in_turn": plan.room.in_turn,
+        "g1_points": plan.room.g1_points,
+        "g2_points": plan.room.g2_points,
+        "scratch_bytes": plan.room.scratch_bytes,
+    }
+
+
+def one_line(plan: Plan) -> str:
+    """What fits, in a line."""
+    return f"{size(plan.peak)} of {size(plan.budget)}: {plan.verdict}"
+
+
+def print_plan(screen: cli.Screen, plan: Plan, device: str) -> None:
+    """Stages with bytes and a bar of the budget, the sizes of pieces, and the verdict."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("stage")
+    table.add_column("most at once", justify="right")
+    table.add_column(f"of {size(plan.budget)}", width=_BAR)
+    # a key is made at once only where it is a development key, and before everything else
+    rows = [("make a dev key", plan.making_key), *plan.stage_bytes.items()]
+    for name, n_bytes in rows:
+        share = min(1.0, n_bytes / plan.budget)
+        made, top = name == rows[0][0], n_bytes == plan.peak
+        style = "dim" if made else "bold" if top else ""
+        colour = "red" if n_bytes > plan.budget else "cyan dim" if made else "cyan"
+        bar = Text("━" * max(1, round(share * _BAR)), style=colour)
+        table.add_row(Text(name, style), Text(size(n_bytes), style), bar)
+    screen.console.print(table)
+    room = plan.room
+    print_facts(
+        screen.console,
+        [
+            ("circuit", f"{plan.circuit} on {device}, backend {plan.backend}", ""),
+            ("peak", f"{size(plan.peak)} of {size(plan.budget)}", "bold green"),
+            ("key", f"{size(plan.key_bytes)}, {plan.key_verdict}", ""),
+            ("vectors", plan.vectors_verdict, ""),
+            ("points at a time", f"{room.g1_points:,} of G1, {room.g2_points:,} of G2", ""),
+            ("scratch of a sum", size(room.scratch_bytes), ""),
+        ],
+    )
