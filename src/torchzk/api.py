@@ -24,7 +24,8 @@ from torchzk.groth16.keys import VerifyingKey
 from torchzk.groth16.prover import Randomisers
 from torchzk.groth16.toxic_waste import DEV, load_toxic_waste
 from torchzk.groth16.vk_file import key_sha256
-from torchzk.scheduler import key_store, pipeline
+from torchzk.scheduler import pipeline
+from torchzk.scheduler.dev_keys import make_dev_keys
 from torchzk.scheduler.key_store import Keys, get_keys, get_verifying_key, is_insecure
 from torchzk.scheduler.pipeline import ProofResult
 from torchzk.scheduler.session import Session
@@ -125,4 +126,4 @@ def write_dev_keys(
         Paths of the `.params` and `.vk` files, and the verifying key.
     """
     waste = load_toxic_waste(Path(toxic_waste)) if toxic_waste else DEV
-    return key_store.make_dev_keys(session, Path(folder), waste)
+    return make_dev_keys(session, Path(folder), waste)

@@ -131,6 +131,10 @@ def _plan(name: str, config: Config) -> dict[str, str]:
     if config.keys == "dev":
         path = config.key_cache / f"{config.circuit.kind}_{config.circuit.sector_size}.params"
         keys = "dev, cached" if path.is_file() else "dev, not made yet"
+    elif config.keys == "dev-in-memory":
+        keys = "dev, made in memory"
+    elif config.keys == "official":
+        keys = f"official, of {config.parameter_folder}"
     else:
         keys = str(config.keys) if config.keys.is_file() else f"{config.keys}: absent"
     there = config.input is not None and config.input.is_file()

@@ -11,7 +11,7 @@ import torch
 
 from torchzk import api
 from torchzk.errors import KeyFileError
-from torchzk.scheduler import key_store
+from torchzk.scheduler.key_store import get_keys
 from torchzk.timeline import Span, Timeline
 
 
@@ -31,28 +31,25 @@ def names(spans: list[Span]) -> set[str]:
     return {span.name for span in spans}
 
 
-def test_dev_keys_are_made_once_and_checked_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dev_keys_are_made_once_and_checked_once(tmp_path: Path) -> None:
     first: list[Span] = []
     with api.get_keys(session_of(tmp_path, "dev", first)) as keys:
         assert keys.insecure
     assert {"setup: h", "make key", "record", "key check"} <= names(first)
     again: list[Span] = []
     with api.get_keys(session_of(tmp_path, "dev", again)) as keys:
-        assert keys.insecure and not keys.stays
+        assert keys.insecure and not keys.stays and keys.where == "file"
         proving = keys.proving
         first_point = proving.query("b_g2", 0, 1, "cpu")
-    assert names(again) == {"constraints", "key digest"}
+    # the digest is remembered too
+    assert names(again) == {"constraints"}
     with pytest.raises(ValueError, match="closed"):
         proving.query("b_g2", 0, 1, "cpu")
     # on a device that holds the key, the file is needed no more
-    with monkeypatch.context() as patched:
-        patched.setattr(key_store, "key_stays", lambda device, backend, r1cs, free: True)
-        loaded: list[Span] = []
-        with api.get_keys(session_of(tmp_path, "dev", loaded)) as keys:
-            assert keys.stays
-    assert names(loaded) == {"constraints", "load key", "key digest"}
+    loaded: list[Span] = []
+    with get_keys(session_of(tmp_path, "dev", loaded), place="device") as keys:
+        assert keys.stays and keys.where == "device" and keys.path is not None
+    assert names(loaded) == {"constraints", "load key"}
     assert keys.proving.lengths == proving.lengths
     assert torch.equal(keys.proving.query("b_g2", 0, 1, "cpu"), first_point)
     # the same key from another folder was checked too; one changed byte makes it another

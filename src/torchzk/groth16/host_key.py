@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -140,14 +140,27 @@ def to_host(new: NewKey, device: torch.device) -> HostKey:
     return key
 
 
-def held_on_host(key: ProvingKey, device: torch.device, step: int = 1 << 22) -> HostKey:
-    """All points of a key in memory of the host, for `device`; errors as its `pieces`."""
-    held = empty_host_key(key.vk, key.lengths, device)
+def held_on_host(
+    key: ProvingKey,
+    device: torch.device,
+    advance: Callable[[float], None] = lambda fraction: None,
+    step: int = 1 << 20,
+) -> HostKey:
+    """All points of a key in memory of the host, for `device`; errors as its `pieces`.
+
+    Args:
+        advance: Gets the fraction of the points that are there.
+        step: Points that are on their way.
+    """
+    there = empty_host_key(key.vk, key.lengths, device)
+    done, total = 0, sum(key.lengths.of(name) for name in QUERIES)
     for name in QUERIES:
-        for start, _, rows in key.pieces(name, step, device):
-            held.queries[name].write(start, rows)
+        for start, stop, rows in key.pieces(name, step, device):
+            there.queries[name].write(start, rows)
+            advance((done + stop) / total)
+        done += key.lengths.of(name)
     _settle(device)
-    return held
+    return there
 
 
 def _empty(n: int, name: str, device: torch.device) -> torch.Tensor:

@@ -5,7 +5,7 @@ Source: spec/groth16.md sections 4, 5 and 7.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from torchzk.groth16.encoding import (
     decode_compressed,
     encode_compressed,
 )
-from torchzk.groth16.streams import Piece, steps
+from torchzk.groth16.streams import Mark, Piece, steps
 from torchzk.ops.layout import check_rows
 from torchzk.params.curves import G1, G2, Curve, Point
 
@@ -26,6 +26,9 @@ QUERIES: Mapping[str, Curve] = {"h": G1, "l": G1, "a": G1, "b_g1": G1, "b_g2": G
 """The queries in the order of a parameter file, and the group each lies in."""
 
 PROOF_BYTES = 192
+
+_POINTS_AT_ONCE = 1 << 20
+"""Points that are on their way while a key is loaded."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +122,28 @@ class MemoryKey:
             yield start, stop, self.query(name, start, stop, device)
 
 
-def held(key: ProvingKey, device: torch.device | str) -> MemoryKey:
-    """All points of a key on `device`; errors as its `query`."""
-    rows = {name: key.query(name, 0, key.lengths.of(name), device) for name in QUERIES}
-    return MemoryKey(key.vk, rows)
+def held(
+    key: ProvingKey,
+    device: torch.device | str,
+    advance: Callable[[float], None] = lambda fraction: None,
+) -> MemoryKey:
+    """All points of a key on `device`, ready for any stream; errors as its `pieces`.
+
+    Args:
+        advance: Gets the fraction of the points that are there.
+    """
+    device = torch.device(device)
+    done, total = 0, sum(key.lengths.of(name) for name in QUERIES)
+    queries = {}
+    for name, curve in QUERIES.items():
+        n = key.lengths.of(name)
+        queries[name] = torch.empty(n, *curve.row_shape, dtype=torch.int32, device=device)
+        for start, stop, rows in key.pieces(name, _POINTS_AT_ONCE, device):
+            queries[name][start:stop] = rows
+            advance((done + stop) / total)
+        done += n
+    Mark.here(device).wait()
+    return MemoryKey(key.vk, queries)
 
 
 def check_range(lengths: QueryLengths, name: str, start: int, stop: int) -> None:

@@ -17,6 +17,7 @@ from torchzk.groth16.columns import add_columns, columns
 from torchzk.groth16.keys import QUERIES, MemoryKey, QueryLengths, VerifyingKey
 from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.r1cs import R1cs
+from torchzk.groth16.streams import Mark
 from torchzk.groth16.toxic_waste import ToxicWaste
 from torchzk.ops.chunks import ranges
 from torchzk.ops.layout import pack_mont, rows_to_points
@@ -169,6 +170,8 @@ def make_key(
     }
     for name, start, rows in placed(key):
         queries[name][start : start + len(rows)] = rows
+    # any stream may use it from now on
+    Mark.here(device).wait()
     return MemoryKey(key.vk, queries)
 
 

@@ -57,8 +57,12 @@ class Staging:
         buffer = self._buffers[turn][:n_bytes]
         parts = _parts(n_bytes)
         view = buffer.numpy().data
+
+        def fill(part: slice) -> bool:
+            return _read(file, offset + part.start, view[part])
+
         each = self._pool.map if len(parts) > 1 else map
-        if not all(list(each(lambda p: _read(file, offset + p.start, view[p]), parts))):
+        if not all(list(each(fill, parts))):
             return None
         if self._device.type == "cpu":
             return buffer

@@ -1,34 +1,30 @@
-"""Keys for a run: files, or dev keys made once and kept in the cache folder.
+"""Keys for a run: of files, the network's own, or dev keys, cached or made in memory.
 
 A key file is checked in full when it is first seen: sizes, every point canonical, on its curve
-and in its subgroup. That it passed is remembered by the file's SHA-256.
+and in its subgroup. That it passed is remembered by its digest. Of an official file the digest is
+the check.
 """
 
 from __future__ import annotations
 
-import hashlib
-from contextlib import closing
+from collections.abc import Callable, Hashable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from torchzk.errors import KeyFileError
-from torchzk.files import atomic_write, make_folder
-from torchzk.groth16.key_checks import check_points
+from torchzk.groth16.host_key import held_on_host, to_host
 from torchzk.groth16.keys import ProvingKey, VerifyingKey, check_lengths, held
 from torchzk.groth16.lengths import expected_lengths
-from torchzk.groth16.meta_file import is_marked_insecure, write_insecure_meta
-from torchzk.groth16.params_file import ParamsFile, write_params
-from torchzk.groth16.setup import make_verifying_key, new_key
-from torchzk.groth16.toxic_waste import DEV, ToxicWaste, check_safe, is_dev
-from torchzk.groth16.vk_file import key_sha256, load_vk, write_vk
-from torchzk.scheduler.memory_need import (
-    check_disk,
-    check_memory,
-    free_memory,
-    key_bytes,
-    key_stays,
-    setup_need,
-)
+from torchzk.groth16.meta_file import is_marked_insecure
+from torchzk.groth16.params_file import ParamsFile
+from torchzk.groth16.setup import make_key, make_verifying_key, new_key
+from torchzk.groth16.toxic_waste import DEV, check_safe, is_dev
+from torchzk.groth16.vk_file import key_sha256, load_vk
+from torchzk.scheduler.key_files import check_once, digest_of, named_vk, params_path
+from torchzk.scheduler.key_manager import KeyManager
+from torchzk.scheduler.key_place import Place, Where, where_made, where_of_file
+from torchzk.scheduler.memory_need import check_memory, key_bytes, setup_need
 from torchzk.scheduler.session import Session
 
 
@@ -36,31 +32,34 @@ from torchzk.scheduler.session import Session
 class Keys:
     """A proving key that fits the session's circuit, and what to say about it.
 
-    Holds the key's file open: close it, or use it in a `with`.
+    Close it, or use it in a `with`: what it lies in is given back then.
     """
 
     proving: ProvingKey
-    """The file itself, or its points on the session's device where they fit."""
     verifying: VerifyingKey
     sha256: str
     """Of the bytes of the verifying key."""
     insecure: bool
     """Whether anybody can forge proofs under this key: its toxic waste is public."""
-    file: ParamsFile
+    where: Where
+    """Where the points lie that `proving` gives."""
+    path: Path | None
+    """The key's file, if there is one."""
+    _held: ExitStack
 
     @property
-    def path(self) -> Path:
-        """Where the key lies."""
-        return self.file.path
+    def source(self) -> str:
+        """Where the key is from: its file, or that it was made."""
+        return "dev key, made in memory" if self.path is None else str(self.path)
 
     @property
     def stays(self) -> bool:
         """Whether the points lie on the session's device."""
-        return self.proving is not self.file
+        return self.where == "device"
 
     def close(self) -> None:
-        """Give the key's file back; proving from it fails afterwards."""
-        self.file.close()
+        """Give key and file back; proving with them fails afterwards, or slows others down."""
+        self._held.close()
 
     def __enter__(self) -> Keys:
         return self
@@ -69,38 +68,25 @@ class Keys:
         self.close()
 
 
-def get_keys(session: Session) -> Keys:
+def get_keys(
+    session: Session, *, place: Place | None = None, manager: KeyManager | None = None
+) -> Keys:
     """The keys that the session's config names, checked; dev keys are made when not cached.
+
+    Args:
+        session: Whose config, circuit and device.
+        place: Where the points shall lie, as a plan says; by default where there is room. Of a
+            file on the host there is the file alone where it does not fit in memory.
+        manager: Whose keys these are to be among; by default none but these.
 
     Raises:
         KeyFileError: The file is damaged, unsafe, holds no proving key, or is another circuit's.
+        ResourceError: There is not the memory, or the manager's other keys take it.
     """
-    named = session.config.keys
-    if named == "dev":
-        path = _dev_path(session)
-        if not path.is_file():
-            make_dev_keys(session, path.parent)
-    elif named.suffix == ".vk":
-        raise KeyFileError(f"{named}: a verifying key cannot prove; name the .params file")
-    else:
-        path = named
-    file = ParamsFile.open(path, session.backend)
-    try:
-        circuit, r1cs = session.circuit, session.r1cs
-        vk = file.vk
-        check_lengths(file, expected_lengths(r1cs), r1cs.n_inputs, circuit.name)
-        check_safe(vk)
-        key: ProvingKey = file
-        device = session.device
-        if key_stays(device, session.choice.name, r1cs, free_memory(device)):
-            with session.timeline.span("load key"):
-                key = held(file, device)
-        _check_once(session, key, path)
-        insecure = is_marked_insecure(path, circuit.sector_size) or is_dev(vk)
-        return Keys(key, vk, key_sha256(vk), insecure, file)
-    except BaseException:
-        file.close()
-        raise
+    with ExitStack() as stack:
+        if session.config.keys == "dev-in-memory":
+            return _made(session, stack, place, manager)
+        return _of_file(session, stack, place, manager)
 
 
 def get_verifying_key(session: Session) -> VerifyingKey:
@@ -109,8 +95,8 @@ def get_verifying_key(session: Session) -> VerifyingKey:
     Raises:
         KeyFileError: The file is damaged, unsafe, or of a circuit with other inputs.
     """
-    named = _named_vk(session)
-    if session.config.keys == "dev" and not named.is_file():
+    named = named_vk(session)
+    if named is None or (session.config.keys == "dev" and not named.is_file()):
         return make_verifying_key(
             session.backend, session.r1cs, DEV, session.device, session.timeline
         )
@@ -131,55 +117,68 @@ def get_verifying_key(session: Session) -> VerifyingKey:
 
 def is_insecure(session: Session, vk: VerifyingKey) -> bool:
     """Whether the session's verifying key was made from known toxic waste, as far as it shows."""
-    return is_dev(vk) or is_marked_insecure(_named_vk(session), session.circuit.sector_size)
+    if is_dev(vk):
+        return True
+    named = named_vk(session)
+    return named is not None and is_marked_insecure(named, session.circuit.sector_size)
 
 
-def make_dev_keys(
-    session: Session, folder: Path, waste: ToxicWaste = DEV
-) -> tuple[Path, Path, VerifyingKey]:
-    """Write `{kind}_{sector bytes}.params`, `.vk` and `.meta` from known toxic waste to `folder`.
+def _made(
+    session: Session, stack: ExitStack, place: Place | None, manager: KeyManager | None
+) -> Keys:
+    """The dev key, made on the device, and never written."""
+    circuit, r1cs, device = session.circuit, session.r1cs, session.device
+    n_bytes = key_bytes(expected_lengths(r1cs))
+    where = where_made(session, place, n_bytes)
 
-    Raises:
-        ResourceError: There is not the memory to make the key, or not the disk to keep it.
-    """
-    r1cs = session.r1cs
-    check_memory(session, setup_need(r1cs), "making a key")
-    check_disk(folder, key_bytes(expected_lengths(r1cs)), f"the key of {session.circuit.name}")
-    params = folder / _dev_path(session).name
-    vk_path = params.with_suffix(".vk")
-    make_folder(folder)
-    with session.timeline.span("make key"):
-        key = new_key(session.backend, r1cs, waste, session.device, session.timeline)
-        # the mark comes first: the key must never stand without it
-        write_insecure_meta(params, session.circuit.sector_size)
-        write_vk(vk_path, key.vk)
-        # points are written as they are made; a fault closes their spans before this one
-        with closing(key.pieces) as pieces:
-            write_params(params, key.vk, key.lengths, pieces, session.backend)
-    return params, vk_path, key.vk
+    def make() -> ProvingKey:
+        here = n_bytes if where == "device" else 0
+        check_memory(session, setup_need(r1cs) + here, "making a key")
+        given = (session.backend, r1cs, DEV, device, session.timeline)
+        with session.timeline.span("make key"):
+            return make_key(*given) if where == "device" else to_host(new_key(*given), device)
+
+    key = _managed(stack, manager, ("dev", circuit.name, where, device), n_bytes, make, session)
+    return Keys(key, key.vk, key_sha256(key.vk), True, where, None, stack.pop_all())
 
 
-def _named_vk(session: Session) -> Path:
-    named = session.config.keys
-    return _dev_path(session).with_suffix(".vk") if named == "dev" else named
+def _of_file(
+    session: Session, stack: ExitStack, place: Place | None, manager: KeyManager | None
+) -> Keys:
+    circuit, r1cs, device = session.circuit, session.r1cs, session.device
+    path = params_path(session)
+    file = stack.enter_context(ParamsFile.open(path, session.backend))
+    vk = file.vk
+    check_lengths(file, expected_lengths(r1cs), r1cs.n_inputs, circuit.name)
+    check_safe(vk)
+    digest = digest_of(session, path)
+    n_bytes = key_bytes(file.lengths)
+    where = where_of_file(session, place, n_bytes)
+
+    def load() -> ProvingKey:
+        advance = session.timeline.advance
+        with session.timeline.span("load key"):
+            if where == "host":
+                return held_on_host(file, device, advance)
+            return held(file, device, advance)
+
+    key: ProvingKey = file
+    if where != "file":
+        key = _managed(stack, manager, (digest, where, device), n_bytes, load, session)
+    if session.config.keys != "official":
+        check_once(session, key, path, digest)
+    insecure = is_marked_insecure(path, circuit.sector_size) or is_dev(vk)
+    return Keys(key, vk, key_sha256(vk), insecure, where, path, stack.pop_all())
 
 
-def _dev_path(session: Session) -> Path:
-    circuit = session.circuit
-    return session.config.key_cache / f"{circuit.kind}_{circuit.sector_size}.params"
-
-
-def _check_once(session: Session, key: ProvingKey, path: Path) -> None:
-    """Check every point of the key of a file, unless a file of these very bytes passed before."""
-    with session.timeline.span("key digest"), path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    mark = session.config.key_cache / "checked" / digest
-    if mark.is_file():
-        return
-    with session.timeline.span("key check"):
-        check_points(
-            session.backend, key, session.device, name=str(path), timeline=session.timeline
-        )
-    make_folder(mark.parent)
-    with atomic_write(mark) as file:
-        file.write(f"every point of {path.name} was checked\n".encode())
+def _managed(
+    stack: ExitStack,
+    manager: KeyManager | None,
+    identity: Hashable,
+    n_bytes: int,
+    load: Callable[[], ProvingKey],
+    session: Session,
+) -> ProvingKey:
+    """A key among those of a manager, in use until `stack` closes."""
+    name = f"the key of {session.circuit.name}"
+    return stack.enter_context((manager or KeyManager(n_bytes)).use(identity, n_bytes, load, name))

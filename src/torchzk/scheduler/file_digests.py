@@ -1,0 +1,70 @@
+"""Digests of large files, computed once and remembered as long as the file stays as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from torchzk.errors import KeyFileError
+from torchzk.files import atomic_write, make_folder
+from torchzk.groth16.vk_file import open_key
+from torchzk.timeline import Timeline
+
+_READ_BYTES = 1 << 24
+
+
+def blake2b_of(path: Path, folder: Path, timeline: Timeline) -> str:
+    """The unkeyed BLAKE2b-512 of a key file, in 128 hex digits.
+
+    A file is known again by its path, inode, size, and the time of its last change; who has the
+    right to set that time back can deceive this, as who may write to `folder` can.
+
+    Args:
+        path: The file.
+        folder: In which digests are kept, made if it is missing.
+        timeline: Gets a span with the fraction done, if the digest is not known yet.
+
+    Raises:
+        KeyFileError: There is no such file, or it changed while it was read.
+        ConfigError: The folder cannot be made or written.
+    """
+    with open_key(path) as file:
+        state = _state(path, file.fileno())
+        note = folder / f"{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]}.json"
+        known = _recall(note, state)
+        if known is not None:
+            return known
+        digest, done = hashlib.blake2b(), 0
+        buffer = memoryview(bytearray(_READ_BYTES))
+        with timeline.span("key digest"):
+            while n := file.readinto(buffer):  # type: ignore[attr-defined]
+                digest.update(buffer[:n])
+                done += n
+                timeline.advance(min(1.0, done / max(1, state["size"])))
+        if _state(path, file.fileno()) != state or done != state["size"]:
+            raise KeyFileError(f"{path}: the file changed while it was in use")
+    make_folder(folder)
+    with atomic_write(note) as out:
+        facts = {"path": str(path.resolve()), **state, "blake2b": digest.hexdigest()}
+        out.write(json.dumps(facts).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _state(path: Path, file: int) -> dict[str, int]:
+    stat = os.fstat(file)
+    return {"inode": stat.st_ino, "size": stat.st_size, "changed_ns": stat.st_mtime_ns}
+
+
+def _recall(note: Path, state: dict[str, int]) -> str | None:
+    """The digest of a note, if it is whole and of a file in this state."""
+    try:
+        facts = json.loads(note.read_bytes())
+        digest = facts["blake2b"]
+        if {key: facts[key] for key in state} == state and len(bytes.fromhex(digest)) == 64:
+            return str(digest)
+    except (OSError, ValueError, KeyError, TypeError):
+        # there is none, or it is damaged: it is made again
+        pass
+    return None

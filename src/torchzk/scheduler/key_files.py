@@ -1,0 +1,69 @@
+"""Which file has a run's key, and that its bytes are sound, which is checked once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from torchzk.errors import KeyFileError
+from torchzk.files import atomic_write, make_folder
+from torchzk.groth16.key_checks import check_points
+from torchzk.groth16.keys import ProvingKey
+from torchzk.scheduler.dev_keys import dev_path, make_dev_keys
+from torchzk.scheduler.file_digests import blake2b_of
+from torchzk.scheduler.official_keys import official_file
+from torchzk.scheduler.session import Session
+
+
+def params_path(session: Session) -> Path:
+    """The `.params` file that the config names; a dev key is made if it is not there."""
+    config = session.config
+    if config.keys == "dev":
+        path = dev_path(session)
+        if not path.is_file():
+            make_dev_keys(session, path.parent)
+        return path
+    if isinstance(config.keys, Path):
+        if config.keys.suffix == ".vk":
+            raise KeyFileError(
+                f"{config.keys}: a verifying key cannot prove; name the .params file"
+            )
+        return config.keys
+    return _official_path(session, "params")
+
+
+def named_vk(session: Session) -> Path | None:
+    """The file that has the verifying key, whether it is there or not; None for one in memory."""
+    keys = session.config.keys
+    if isinstance(keys, Path):
+        return keys
+    if keys == "official":
+        return _official_path(session, "vk")
+    return dev_path(session).with_suffix(".vk") if keys == "dev" else None
+
+
+def digest_of(session: Session, path: Path) -> str:
+    """The file's BLAKE2b-512 in hex, computed once; errors as `file_digests.blake2b_of`."""
+    return blake2b_of(path, session.config.key_cache / "digests", session.timeline)
+
+
+def check_once(session: Session, key: ProvingKey, path: Path, digest: str) -> None:
+    """Check every point of the key of a file, unless a file of these very bytes passed before."""
+    mark = session.config.key_cache / "checked" / digest
+    if mark.is_file():
+        return
+    with session.timeline.span("key check"):
+        check_points(
+            session.backend, key, session.device, name=str(path), timeline=session.timeline
+        )
+    make_folder(mark.parent)
+    with atomic_write(mark) as file:
+        file.write(f"every point of {path.name} was checked\n".encode())
+
+
+def _official_path(session: Session, extension: Literal["params", "vk"]) -> Path:
+    circuit = session.circuit
+    official = official_file(circuit.cache_identifier, extension, circuit.name)
+    path = official.in_folder(session.config.parameter_folder, circuit.name)
+    official.check(path, digest_of(session, path))
+    return path
