@@ -14,7 +14,8 @@ from torchzk.groth16.prover import Randomisers, prove
 from torchzk.groth16.r1cs import Assignment
 from torchzk.groth16.verifier import verify_batch
 from torchzk.scheduler.key_store import Keys
-from torchzk.scheduler.memory_need import check_memory, free_memory, msm_room, proving_need
+from torchzk.scheduler.plan import Plan
+from torchzk.scheduler.replan import with_replan
 from torchzk.scheduler.session import Session
 
 
@@ -69,8 +70,8 @@ def prove_job(
     chosen = randomisers or [Randomisers.draw() for _ in range(n)]
     if len(chosen) != n:
         raise InputError(f"the job has {n} partitions, {len(chosen)} pairs of r and s are given")
-    need = proving_need(session.r1cs, session.choice.name)
-    check_memory(session, need, "proving a partition")
+    # refused before anything is computed
+    session.plan_for(key_stays=keys.stays)
     raw = b"".join(
         _prove_partition(session, job, keys, index, z).to_bytes() for index, z in enumerate(chosen)
     )
@@ -87,29 +88,32 @@ def prove_job(
 def _prove_partition(
     session: Session, job: Job, keys: Keys, index: int, randomisers: Randomisers
 ) -> Proof:
-    circuit, r1cs = session.circuit, session.r1cs
-    free = free_memory(session.device) - 32 * (r1cs.n_inputs + r1cs.n_aux)
-    room = msm_room(session.device, session.choice.name, r1cs, free, key_is_there=keys.stays)
+    circuit = session.circuit
+    timeline = session.timeline.on_lane(f"partition {index}")
+    session.plan_for(key_stays=keys.stays)
 
-    def make() -> object:
-        return circuit.witness(session.backend, session.device, job, index)
+    def run(plan: Plan) -> Proof:
+        def make() -> object:
+            return circuit.witness(session.backend, session.device, job, index)
 
-    # kept where it is wanted again
-    witness = cache(make) if room.in_turn else make
+        # kept where it is wanted again
+        witness = cache(make) if plan.room.in_turn else make
 
-    def assign() -> Assignment:
-        return circuit.assignment(session.backend, witness())
+        def assign() -> Assignment:
+            return circuit.assignment(session.backend, witness())
 
-    return prove(
-        session.backend,
-        keys.proving,
-        r1cs,
-        assign,
-        randomisers,
-        session.timeline.on_lane(f"partition {index}"),
-        circuit=circuit.name,
-        room=room,
-    )
+        return prove(
+            session.backend,
+            keys.proving,
+            session.r1cs,
+            assign,
+            randomisers,
+            timeline,
+            circuit=circuit.name,
+            room=plan.room,
+        )
+
+    return with_replan(session, run)
 
 
 def verify_job(session: Session, job: Job, raw: bytes, key: VerifyingKey) -> None:

@@ -72,6 +72,17 @@ class Session:
             self._plans.append(plan(self.sizes, self.choice.name, there))
         return self._plans[-1]
 
+    def plan_for(self, *, key_stays: bool) -> Plan:
+        """The plan, made anew if the key was put elsewhere than it says; errors as `plan`.
+
+        On a CPU it does not matter where the key is.
+        """
+        if self.device.type != "cpu" and self.plan.key_stays != key_stays:
+            there = budget(self.device, self.config.vram_limit)
+            place: KeyPlace = "device" if key_stays else "host"
+            self._plans.append(plan(self.sizes, self.choice.name, there, key=place))
+        return self.plan
+
     def replan(self) -> Plan:
         """A plan for half of what is free now, with the key where it is; it takes the plan's place.
 
