@@ -40,9 +40,9 @@ class JobQueue:
         self._waiting: dict[Priority, list[Job]] = {p: [] for p in Priority}
         self._reserved: set[Job] = set()
 
-    def rank(self, job: Job) -> float:
-        """Lower is sooner. Seconds of the service's clock."""
-        return job.submitted - self._head_start[job.priority]
+    def rank(self, job: Job) -> tuple[float, Priority]:
+        """Lower is sooner: a moment of the service's clock, and of two at once the higher class."""
+        return job.submitted - self._head_start[job.priority], job.priority
 
     def room(self, priority: Priority) -> bool:
         """Whether there is a place for one more of that class."""

@@ -1,0 +1,384 @@
+"""A service over fake devices: every job ends once, in the right state, whatever breaks."""
+
+from __future__ import annotations
+
+import faulthandler
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from fake_devices import BrokenError, FakeDevice, FakeJob, GoneError, Referee, Script
+from torchzk.errors import (
+    CancelledError,
+    DeviceLostError,
+    ExpiredError,
+    LockTimeoutError,
+    ProtocolError,
+    QueueFullError,
+)
+from torchzk.scheduler.memory_budget import MemoryBudget
+from torchzk.scheduler.policies import POLICIES, TWO_LOCKS, Policy
+from torchzk.scheduler.service import DeviceSetup, Limits, Service
+from torchzk.scheduler.work import Job, JobState, Priority
+from torchzk.timeline import Span, Timeline
+
+WINNING, WINDOW, REST = Priority
+STEPS = ("read", "check", "prepare", "stage", "compute", "finish", "end")
+
+
+@contextmanager
+def watchdog(seconds: float = 60.0) -> Iterator[None]:
+    """Fail, rather than hang, when threads wait for each other for ever."""
+    faulthandler.dump_traceback_later(seconds, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def setups(*devices: FakeDevice, workers: int = 2) -> list[DeviceSetup]:
+    return [DeviceSetup(d, MemoryBudget(d.name, d.capacity), workers) for d in devices]
+
+
+def gate() -> tuple[Callable[[], None], threading.Event, threading.Event]:
+    """A hook that says when it is reached, and waits until it may go on."""
+    reached, go = threading.Event(), threading.Event()
+
+    def hook() -> None:
+        reached.set()
+        assert go.wait(20)
+
+    return hook, reached, go
+
+
+def proof(n: int) -> bytes:
+    return bytes(range(n))
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
+def test_jobs_of_many_partitions_over_two_devices(policy: Policy) -> None:
+    devices, referee, spans = [FakeDevice("a"), FakeDevice("b")], Referee(), list[Span]()
+    with (
+        watchdog(),
+        Service(setups(*devices), policy, Timeline(on_close=spans.append)) as service,
+    ):
+        jobs = [
+            service.submit(f"{n}", FakeJob(f"{n}", Script(n, 40), referee)) for n in range(1, 13)
+        ]
+    assert [job.result() for job in jobs] == [proof(n) for n in range(1, 13)]
+    assert service.live == 0 and referee.faults == []
+    assert sum(n for place, n in referee.calls.items() if "compute" in place) == 78
+    lanes = {span.lane for span in spans}
+    assert {"reading 0", "checking 0", "finishing 0"} < lanes
+    for device in devices:
+        assert {f"{device.name} mem lock", f"{device.name} compute lock"} < lanes
+
+
+def test_a_thousand_mixed_jobs_each_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = count_ends(monkeypatch)
+    rng, referee = random.Random(7), Referee()
+    devices = [FakeDevice("a"), FakeDevice("b", 60)]
+    kinds = rng.sample(["bad"] * 50 + ["cancelled"] * 50 + ["good"] * 900, 1000)
+    with watchdog(), Service(setups(*devices, workers=3)) as service:
+        jobs = []
+        for k, kind in enumerate(kinds):
+            breaks = rng.choice(STEPS) if kind == "bad" else None
+            script = Script(rng.choice((1, 1, 1, 2, 5)), rng.choice((5, 20, 60)), breaks=breaks)
+            jobs.append(
+                service.submit(
+                    f"job {k}",
+                    FakeJob(f"job {k}", script, referee),
+                    rng.choices((WINNING, WINDOW, REST), (1, 3, 6))[0],
+                    patience=30,
+                )
+            )
+            if k >= 20 and kinds[k - 20] == "cancelled":
+                jobs[k - 20].cancel()
+    states = Counter((kind, job.state) for kind, job in zip(kinds, jobs, strict=True))
+    late = states.pop(("cancelled", JobState.DONE), 0)
+    assert states == {
+        ("good", JobState.DONE): 900,
+        ("bad", JobState.FAILED): 50,
+        ("cancelled", JobState.CANCELLED): 50 - late,
+    }
+    assert late < 50, "all were cancelled after their end"
+    assert set(ends.values()) == {1} and len(ends) == 1000
+    assert referee.faults == [] and [d.used for d in devices] == [0, 0]
+    for kind, job in zip(kinds, jobs, strict=True):
+        if kind == "bad":
+            assert isinstance(job.error, BrokenError) and job.name in str(job.error)
+
+
+def count_ends(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    ends: Counter[str] = Counter()
+    real = Job.end
+
+    def end(job: Job, result: bytes | None = None, error: BaseException | None = None) -> None:
+        ends[job.name] += 1
+        real(job, result, error)
+
+    monkeypatch.setattr(Job, "end", end)
+    return ends
+
+
+def test_one_jobs_failure_harms_no_other_at_any_step() -> None:
+    referee, device = Referee(), FakeDevice()
+    with watchdog(), Service(setups(device)) as service:
+        bad = {
+            step: service.submit(step, FakeJob(step, Script(3, breaks=step), referee))
+            for step in STEPS
+        }
+        hungry = service.submit("hungry", FakeJob("hungry", Script(planned=101), referee))
+        empty = service.submit("empty", FakeJob("empty", Script(), referee))
+        empty.work.n_partitions = 0  # type: ignore[misc]
+        good = [service.submit("good", FakeJob("good", Script(3), referee)) for _ in range(5)]
+    assert {step: str(job.error) for step, job in bad.items()} == {
+        step: f"{step} breaks at {step}" for step in STEPS
+    }
+    assert "plan with less" in str(hungry.error) and "0 partitions" in str(empty.error)
+    assert all(job.result() == proof(3) for job in good)
+    assert device.used == 0 and referee.faults == [] and service.devices == {device.name}
+
+
+def test_memory_is_bounded_whatever_is_submitted() -> None:
+    """While the device hangs, only so many jobs are read, and only so many wait."""
+    hook, reached, go = gate()
+    referee, n = Referee(), 40
+    limits = Limits(submitted=n, read=2, checked=3, proving=2, proved=1)
+    device = FakeDevice()
+    with watchdog(), Service(setups(device), limits=limits) as service:
+        first = Script(hooks={"compute": hook})
+        jobs = [service.submit("first", FakeJob("first", first, referee))]
+        assert reached.wait(20)
+        works = [FakeJob(f"{k}", Script(hooks={"compute": hook}), referee) for k in range(n)]
+        jobs += [service.submit(work.name, work) for work in works]
+        settle(lambda: referee.calls["read"])
+        # in work 2, the first included, then checked 3, and read 2
+        assert referee.calls["read"] == 2 + 3 + 2
+        with pytest.raises(QueueFullError):
+            for _ in range(n):
+                jobs.append(service.submit("more", FakeJob("more", Script(), referee)))
+        # a class of its own has places of its own, all the way
+        urgent = service.submit("urgent", FakeJob("urgent", Script(), referee), WINNING)
+        settle(lambda: referee.calls["read"])
+        assert referee.calls["read"] == 8 and urgent.state is JobState.RUNNING
+        go.set()
+    assert {job.state for job in (*jobs, urgent)} == {JobState.DONE}
+
+
+def settle(count: Callable[[], int]) -> None:
+    """Wait until nothing has changed for a while."""
+    last, since = count(), time.monotonic()
+    while time.monotonic() < since + 0.1:
+        time.sleep(0.002)
+        if count() != last:
+            last, since = count(), time.monotonic()
+
+
+def test_the_most_urgent_partition_goes_next() -> None:
+    hook, reached, go = gate()
+    referee, order = Referee(), list[str]()
+
+    def job(name: str, n: int = 1) -> FakeJob:
+        hooks = {"prepare": lambda: order.append(name)}
+        return FakeJob(name, Script(n, hooks=hooks), referee)
+
+    with watchdog(), Service(setups(FakeDevice(), workers=1)) as service:
+        service.submit("first", FakeJob("first", Script(hooks={"compute": hook}), referee))
+        assert reached.wait(20)
+        for name, n, priority in (
+            ("porep", 3, REST), ("later", 1, REST), ("window", 2, WINDOW), ("winning", 1, WINNING),
+        ):  # fmt: skip
+            service.submit(name, job(name, n), priority)
+        settle(lambda: referee.calls["check"])
+        go.set()
+    assert order == ["winning", "window", "window", "porep", "porep", "porep", "later"]
+
+
+def test_cancel_takes_effect_wherever_the_job_is() -> None:
+    """In a queue at once, even while everything before it is stuck; at work, at the next look."""
+    hook, reached, go = gate()
+    referee, device = Referee(), FakeDevice()
+    limits = Limits(read=1, checked=1, proving=1)
+    with watchdog(), Service(setups(device, workers=1), limits=limits) as service:
+        works = [FakeJob(f"{k}", Script(2, hooks={"compute": hook}), referee) for k in range(5)]
+        jobs = [service.submit(work.name, work) for work in works]
+        assert reached.wait(20)
+        settle(lambda: referee.calls["read"])
+        for job in jobs[1:]:
+            job.cancel()
+            assert job.wait(0) is JobState.CANCELLED
+        jobs[0].cancel()
+        assert jobs[0].wait(0) is JobState.RUNNING
+        go.set()
+        assert jobs[0].wait(20) is JobState.CANCELLED
+        jobs[0].cancel()
+    assert works[0].started == [0] and works[0].drops == [0] and device.used == 0
+    assert isinstance(jobs[0].error, CancelledError) and str(jobs[0].error) == "0 was cancelled"
+    assert referee.calls["fake:0 finish"] == 0
+
+
+def test_a_deadline_takes_effect_wherever_the_job_is() -> None:
+    hook, reached, go = gate()
+    referee, device = Referee(), FakeDevice()
+    with watchdog(), Service(setups(device, workers=1)) as service:
+        running = service.submit(
+            "a", FakeJob("a", Script(hooks={"compute": hook}), referee), seconds=0.3
+        )
+        assert reached.wait(20)
+        waiting = service.submit("b", FakeJob("b", Script(), referee), seconds=0.05)
+        unhurried = service.submit("c", FakeJob("c", Script(), referee), seconds=600)
+        assert waiting.wait(20) is JobState.EXPIRED and running.state is JobState.RUNNING
+        time.sleep(0.3)
+        go.set()
+        assert running.wait(20) is JobState.EXPIRED and unhurried.wait(20) is JobState.DONE
+    assert isinstance(running.error, ExpiredError) and device.used == 0
+
+
+def test_a_failing_partition_stops_its_siblings_and_then_the_job_ends() -> None:
+    hook, reached, go = gate()
+    referee, device = Referee(), FakeDevice()
+
+    def first_waits() -> None:
+        if not reached.is_set():
+            hook()
+
+    script = Script(6, hooks={"compute": first_waits}, breaks="prepare", at_partition=1)
+    work = FakeJob("job", script, referee)
+    with watchdog(), Service(setups(device)) as service:
+        job = service.submit("job", work)
+        assert reached.wait(20)
+        settle(lambda: len(work.drops))
+        # it has failed, but does not end while its first partition is on the device
+        assert job.state is JobState.RUNNING and work.drops == [1]
+        go.set()
+        assert job.wait(20) is JobState.FAILED
+        assert device.used == 0 and sorted(work.drops) == [0, 1]
+    assert isinstance(job.error, BrokenError) and work.started == [0, 1]
+
+
+def test_a_lost_device_is_set_aside_and_its_work_done_elsewhere() -> None:
+    good, bad = FakeDevice("good"), FakeDevice("bad")
+    referee, after = Referee(), threading.Event()
+
+    def break_it() -> None:
+        # both devices are at work by then
+        if referee.calls["bad compute"] >= 3 and referee.calls["good compute"] >= 3:
+            bad.gone = True
+            after.set()
+
+    script = Script(10, seconds={"compute": 0.001}, hooks={"compute": break_it})
+    with watchdog(), Service(setups(good, bad)) as service:
+        jobs = [service.submit(f"{k}", FakeJob(f"{k}", script, referee)) for k in range(8)]
+        for job in jobs:
+            assert job.result(30) == proof(10)
+        assert after.is_set() and service.devices == {"good"}
+        computed = referee.calls["bad compute"]
+        assert service.submit("more", FakeJob("more", script, referee)).result(30) == proof(10)
+        assert referee.calls["bad compute"] == computed
+    assert referee.faults == [] and good.used == bad.used == 0
+
+
+def test_with_no_device_left_every_job_ends_and_no_more_are_taken() -> None:
+    device, referee = FakeDevice(), Referee()
+
+    def break_it() -> None:
+        device.gone = True
+
+    with watchdog(), Service(setups(device)) as service:
+        first = FakeJob("first", Script(4, hooks={"stage": break_it}), referee)
+        jobs = [service.submit("first", first)]
+        for k in range(30):
+            try:
+                jobs.append(service.submit(f"{k}", FakeJob(f"{k}", Script(), referee)))
+            except DeviceLostError:
+                break
+        assert {job.wait(20) for job in jobs} == {JobState.FAILED}
+        with pytest.raises(DeviceLostError, match="no device is left.*fell off the bus"):
+            service.submit("late", FakeJob("late", Script(), referee))
+    assert {type(job.error) for job in jobs} == {DeviceLostError} and device.used == 0
+
+
+def test_a_job_that_loses_two_devices_gets_no_third() -> None:
+    devices, referee = [FakeDevice(name) for name in "abcd"], Referee()
+
+    def poison() -> None:
+        raise GoneError("an illegal address")
+
+    with watchdog(), Service(setups(*devices, workers=1)) as service:
+        bad = service.submit("bad", FakeJob("bad", Script(hooks={"compute": poison}), referee))
+        assert bad.wait(20) is JobState.FAILED and len(service.devices) == 2
+        good = service.submit("good", FakeJob("good", Script(9), referee))
+        assert good.result(20) == proof(9)
+    assert isinstance(bad.error, GoneError)
+
+
+def test_a_device_that_hangs_is_set_aside_by_who_waits_for_it() -> None:
+    hook, reached, go = gate()
+    hangs, works, referee = FakeDevice("hangs"), FakeDevice("works"), Referee()
+
+    def hang() -> None:
+        if referee.calls["hangs compute"] and threading.current_thread().name[:5] == "hangs":
+            hook()
+
+    script = Script(4, seconds={"compute": 0.005}, hooks={"compute": hang})
+    limits = Limits(lock_timeout=0.2)
+    with watchdog(), Service(setups(hangs, works), TWO_LOCKS, limits=limits) as service:
+        jobs = [service.submit(f"{k}", FakeJob(f"{k}", script, referee)) for k in range(30)]
+        assert reached.wait(20)
+        # all of them, while the hanging thread still holds its lock
+        assert [job.result(30) for job in jobs] == [proof(4)] * 30
+        assert service.devices == {"works"}
+        # what it delivers in the end is nobody's
+        go.set()
+    assert referee.faults == [] and hangs.used == 0
+
+
+def test_a_timeout_on_the_only_device_names_the_holder() -> None:
+    hook, reached, go = gate()
+    referee = Referee()
+    script = Script(2, hooks={"compute": hook})
+    with watchdog(), Service(setups(FakeDevice()), limits=Limits(lock_timeout=0.05)) as service:
+        job = service.submit("job", FakeJob("job", script, referee))
+        assert job.wait(20) is JobState.FAILED
+        go.set()
+    assert LockTimeoutError.__name__ in str(job.error)
+    assert "has held it for" in str(job.error) and "fake:0 worker" in str(job.error)
+
+
+def test_idle_devices_take_partitions_of_jobs_that_others_began() -> None:
+    a, b, referee = FakeDevice("a"), FakeDevice("b"), Referee()
+    together = threading.Barrier(2)
+
+    def meet() -> None:
+        together.wait(20)
+
+    script = Script(2, hooks={"compute": meet})
+    with watchdog(), Service(setups(a, b, workers=1)) as service:
+        # one job, and yet both of its partitions meet
+        assert service.submit("job", FakeJob("job", script, referee)).result(20) == proof(2)
+    assert referee.calls["a compute"] == referee.calls["b compute"] == 1
+
+
+def test_leaving_by_an_error_cancels_and_a_closed_service_takes_nothing() -> None:
+    hook, reached, go = gate()
+    referee = Referee()
+    with watchdog(), pytest.raises(RuntimeError, match="of the caller"):  # noqa: SIM117
+        with Service(setups(FakeDevice())) as service:
+            jobs = [
+                service.submit(f"{k}", FakeJob(f"{k}", Script(hooks={"compute": hook}), referee))
+                for k in range(20)
+            ]
+            assert reached.wait(20)
+            threading.Timer(0.05, go.set).start()
+            raise RuntimeError("an error of the caller")
+    assert {job.state for job in jobs} == {JobState.CANCELLED}
+    with pytest.raises(ProtocolError, match="closed"):
+        service.submit("late", FakeJob("late", Script(), referee))
+    with pytest.raises(ProtocolError, match="each is there once"):
+        Service(setups(FakeDevice("a"), FakeDevice("a")))
