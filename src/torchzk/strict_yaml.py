@@ -10,6 +10,7 @@ import difflib
 import re
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -20,11 +21,18 @@ from torchzk.errors import ConfigError
 
 _Dataclass = TypeVar("_Dataclass")
 _UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
+_DIGITS = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
 _MAX_BYTES = 1 << 20
 _PLAIN = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
 
 ByteSize = Annotated[int, "bytes"]
 """A number of bytes: in a file a positive integer, or text such as `32GiB`."""
+
+Seconds = Annotated[float, "seconds"]
+"""A duration: in a file a decimal number with its unit, `us`, `ms` or `s`, such as `17.5ms`."""
+
+Decimal = Annotated[float, "decimal"]
+"""A decimal number from 0 up, such as `0.034`."""
 
 
 def parse_size(text: str) -> int:
@@ -33,6 +41,29 @@ def parse_size(text: str) -> int:
     if match is None:
         raise ValueError(f"{text!r} is no size; write bytes as an integer, or 2KiB, 8MiB, 32GiB")
     return int(match[1]) << _UNITS[match[2] or "B"]
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds of `213ms`, `1.3 s` or `18us`; raises ValueError for anything else."""
+    match = re.fullmatch(rf"({_DIGITS}) ?(us|ms|s)", text)
+    if match is None:
+        raise ValueError(f"{text!r} is no duration; write a number and us, ms or s: 17.5ms")
+    return float(match[1]) / {"us": 10**6, "ms": 10**3, "s": 1}[match[2]]
+
+
+def parse_decimal(text: str) -> float:
+    """The number `0.034`; raises ValueError for anything else, signs and exponents included."""
+    if re.fullmatch(_DIGITS, text) is None:
+        raise ValueError(f"{text!r} is no decimal number from 0 up, such as 0.034")
+    return float(text)
+
+
+_MEASURES = {
+    "bytes": (parse_size, "a size such as 2KiB"),
+    "seconds": (parse_seconds, "a duration such as 17.5ms"),
+    "decimal": (parse_decimal, "a number such as 0.034"),
+}
+"""How a value is read whose type is `Annotated` with this word, and how a message calls it."""
 
 
 class _Composer(yaml.SafeLoader):
@@ -95,6 +126,11 @@ class _Reader:
         """One value of the type `hint`."""
         if isinstance(hint, type) and is_dataclass(hint):
             return self.build(hint, node, f"{at}.")
+        if typing.get_origin(hint) is tuple:
+            if not isinstance(node, yaml.SequenceNode) or node.tag not in _PLAIN:
+                raise self.fault(node, at, "must be a list")
+            member = typing.get_args(hint)[0]
+            return tuple(self.value(member, n, f"{at}[{i}]") for i, n in enumerate(node.value))
         if not isinstance(node, yaml.ScalarNode) or node.tag not in _PLAIN:
             raise self.fault(node, at, f"must be {_spell(hint)}")
         for option in _options(hint):
@@ -112,7 +148,7 @@ class _Reader:
             return text if text in typing.get_args(hint) else None
         if typing.get_origin(hint) is Annotated:
             try:
-                return parse_size(text)
+                return _measure(hint)[0](text)
             except ValueError as e:
                 raise self.fault(node, at, str(e)) from e
         if hint is int:
@@ -142,6 +178,10 @@ def _options(hint: Any) -> tuple[Any, ...]:
     return (hint,)
 
 
+def _measure(hint: Any) -> tuple[Callable[[str], float], str]:
+    return _MEASURES[typing.get_args(hint)[1]]
+
+
 def _spell(hint: Any) -> str:
     names = {int: "an integer", bool: "true or false", Path: "a path", str: "text"}
     options = []
@@ -149,7 +189,7 @@ def _spell(hint: Any) -> str:
         if typing.get_origin(option) is Literal:
             options += [str(a) for a in typing.get_args(option)]
         else:
-            options.append(names.get(option, "a size such as 2KiB"))
+            options.append(names.get(option) or _measure(option)[1])
     return " or ".join(options)
 
 
