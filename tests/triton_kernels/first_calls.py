@@ -82,6 +82,7 @@ def main(argv: list[str]) -> int:
         for name in ("ntt", "intt", "ntt_dif", "intt_dit"):
             getattr(triton_kernels, name)(x, domain)
         triton_kernels.quotient(x, x, x, domain)
+        triton_kernels.quotient_in_turn(lambda _: x.clone(), domain)
 
     with patch.object(triton.JITFunction, "_do_compile", noted):
         first("choice of the variant", lambda: variants.choose(device), again=False)
@@ -89,7 +90,7 @@ def main(argv: list[str]) -> int:
             first(f"domain of 2^{log_n}", partial(transform, log_n))
         for name, o in OPERATIONS.items():
             # chains also measure; few elements have passes of their own
-            if name not in ("chain", "transforms", "quotient"):
+            if name not in ("chain", "transforms", "quotient", "quotient in turn"):
                 first(name, partial(o.run, triton_kernels, device, o.size))
     print(f"{counted:.2f} s are counted; {args.most:.0f} s may be taken")
     return 0 if counted <= args.most else 1

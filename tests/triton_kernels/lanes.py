@@ -16,6 +16,7 @@ KERNEL_TESTS = (
     "test_poseidon_kernels.py",
     "test_ntt_kernels.py",
     "test_quotient_kernels.py",
+    "test_in_turn_kernels.py",
     "test_operations.py",
     "test_spmv_kernels.py",
     "test_sha256_kernels.py",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from torchzk.params.fields import FR
-from torchzk.triton_kernels import ntt_passes, twiddles
+from torchzk.triton_kernels import ntt_passes, ntt_split, twiddles
 from torchzk.triton_kernels.code import Variant, field_code
 from torchzk.triton_kernels.ntt_code import ntt_code
 from torchzk.triton_kernels.tuning import Shape, shape_for
@@ -36,6 +36,10 @@ def kernels() -> Iterator[tuple[str, Any, Shape, dict[str, Any]]]:
         yield f"{variant} product", ntt_passes.product_kernel, lanes, product
         yield f"{variant} combine", ntt_passes.combine_kernel, lanes, {**most, "FINISHED": False}
         elementwise = shape_for("elementwise", FR.n_limbs, 90)
+        for name, coset in (("", False), (", coset", True)):
+            split = {"COSET": coset, "T": code}
+            yield f"{variant} split{name}", ntt_split.split_kernel, elementwise, split
+        yield f"{variant} join", ntt_split.join_kernel, elementwise, {"T": code}
         yield f"{variant} powers", twiddles.powers_kernel, elementwise, {"T": code}
         scale = twiddles.scale_by_powers_kernel
         yield f"{variant} coset scale", scale, elementwise, {"F": code.F}

@@ -142,6 +142,18 @@ def _quotient(backend: Any, device: torch.device, n: int) -> list[Value]:
     return out
 
 
+def _quotient_in_turn(backend: Any, device: torch.device, n: int) -> list[Value]:
+    out: list[Value] = []
+    for log_n, log_split in ((0, 3), (2, 1), (2, 3), (n - 2, 2), (n - 1, 4), (n, 3)):
+        domain = Domain(log_n)
+
+        def vector(name: str, size: int = domain.size) -> torch.Tensor:
+            return pack(sample(FR, size, 18 + "abc".index(name)), FR, device)
+
+        out.append(backend.quotient_in_turn(vector, domain, log_split=log_split))
+    return out
+
+
 def _curve(curve: Curve) -> Callable[[Any, torch.device, int], list[Value]]:
     def run(backend: Any, device: torch.device, n: int) -> list[Value]:
         p = points_to_rows(some_points(curve, n), curve, device)
@@ -267,6 +279,7 @@ def _all() -> Iterator[Operation]:
     yield Operation("transforms", ("ntt_dif", "intt_dit", "ntt", "intt"), _transforms, 13)
     yield Operation("coset scale", ("coset_scale",), _coset_scale, 1027, 45)
     yield Operation("quotient", ("quotient",), _quotient, 13)
+    yield Operation("quotient in turn", ("quotient_in_turn",), _quotient_in_turn, 13)
     for name, curve in CURVES.items():
         affine = ("add_affine", "neg_affine", "on_curve")
         yield Operation(f"curve {name}", affine, _curve(curve), 1999)

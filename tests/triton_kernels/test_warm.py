@@ -51,6 +51,7 @@ def transform(log_n: int, device: torch.device = META) -> None:
         getattr(triton_kernels, operation)(x, domain)
     triton_kernels.coset_scale(x, 7)
     triton_kernels.quotient(x, x, x, domain)
+    triton_kernels.quotient_in_turn(lambda _: x.clone(), domain)
 
 
 def asked_by_operations() -> dict[str, str]:
@@ -58,7 +59,7 @@ def asked_by_operations() -> dict[str, str]:
     with rehearsing() as asked:
         for name, operation in OPERATIONS.items():
             # chains also measure; few elements have passes of their own
-            if name not in ("chain", "transforms", "quotient"):
+            if name not in ("chain", "transforms", "quotient", "quotient in turn"):
                 operation.run(triton_kernels, CPU, operation.size)
         with tuned({"points in rounds": 10, "lanes of pairs": 32, "inverted alone": 32}):
             for name in ("batch addition g1", "batch addition g2"):
@@ -259,7 +260,7 @@ def test_nothing_is_compiled_at_first_use() -> None:
 
     with patch.object(triton.JITFunction, "_do_compile", noted):
         for name, operation in OPERATIONS.items():
-            if name not in ("chain", "transforms", "quotient"):
+            if name not in ("chain", "transforms", "quotient", "quotient in turn"):
                 operation.run(triton_kernels, device, operation.size)
         for log_n in (12, 13, 14):
             transform(log_n, device)
