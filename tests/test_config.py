@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from torchzk import backends, strict_yaml
+from torchzk import backends, strict_yaml, synthetic
 from torchzk.config import Config, find_config, load_config, shipped_configs
 from torchzk.errors import ConfigError
 from torchzk.strict_yaml import parse_size
@@ -43,6 +43,7 @@ def test_the_list_of_keys_is_frozen() -> None:
         "block_cache",
         "device",
         "backend",
+        "vram_limit",
         "runs",
     ]
 
@@ -57,7 +58,7 @@ def test_a_full_config(tmp_path: Path) -> None:
         tmp_path,
         "circuit:\n  kind: winning\n  sector_size: 32 GiB\nkeys: sub/some.params\n"
         "input: job.json\nkey_cache: /var/keys\nparameter_folder: official\nblock_cache: blocks\n"
-        "device: cuda:1\nbackend: triton\n"
+        "device: cuda:1\nbackend: triton\nvram_limit: 24GiB\n"
         "runs: ../runs\n",
     )
     config = load_config(path)
@@ -69,6 +70,7 @@ def test_a_full_config(tmp_path: Path) -> None:
     assert config.parameter_folder == tmp_path / "official"
     assert config.block_cache == tmp_path / "blocks"
     assert (config.device, config.backend) == ("cuda:1", "triton")
+    assert config.vram_limit == 24 << 30
     assert config.runs == tmp_path / "../runs"
 
 
@@ -166,13 +168,27 @@ def test_a_folder_is_no_config(tmp_path: Path) -> None:
         load_config(tmp_path)
 
 
-def test_every_shipped_config_loads_and_its_input_is_there() -> None:
+def test_every_shipped_config_loads_and_its_input_is_there_or_can_be_made() -> None:
     paths = shipped_configs()
-    small = {f"{kind}2k.yaml" for kind in ("porep", "winning", "window", "update")}
-    assert small | {"porep8m.yaml", "porep512m.yaml"} == {path.name for path in paths}
+    kinds = ("porep", "winning", "window", "update")
+    small = {f"{kind}2k.yaml" for kind in kinds} | {"porep8m.yaml", "porep512m.yaml"}
+    large = {f"{kind}32g.yaml" for kind in kinds} | {"porep64g.yaml"}
+    assert small | large == {path.name for path in paths}
     for path in paths:
         config = load_config(path)
-        assert config.input is not None and config.input.is_file()
+        assert config.input is not None
+        if path.name in small:
+            assert config.input.is_file()
+            continue
+        # their inputs are too large to ship: the comment has the command
+        text = path.read_text()
+        command = text.partition("python -m ")[2].partition("\n# The key")[0]
+        arguments = command.replace("\\\n#", "").split()
+        assert arguments.pop(0) == "torchzk.synthetic"
+        given = synthetic._parser().parse_args(arguments)
+        assert (given.kind, given.sector_size) == (config.circuit.kind, config.circuit.sector_size)
+        assert config.input.resolve() == path.parents[1] / given.out
+        assert config.keys == "dev-in-memory"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -80,6 +80,7 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         else:
             with api.get_keys(session) as keys:
                 result = api.prove(session, job, keys, fixed)
+                run.planned |= {stage.name: stage.bytes for stage in session.plan.stages}
             _warn(screen, result)
             run.facts["outcome"] = "verified"
             where = _keep(args, screen, run, result.proof)

@@ -12,6 +12,7 @@ from torchzk import ops
 from torchzk.bench.__main__ import run
 from torchzk.bench.cases import BENCHMARKS, select
 from torchzk.bench.figures import FIGURES
+from torchzk.bench.proof_cases import PROOFS
 from torchzk.params.curves import G1
 
 COLUMNS = {"name", "operation", "size", "inputs", "limit_bytes", "p20_s", "p50_s", "p80_s", "runs"}
@@ -42,7 +43,7 @@ def bench(*arguments: str) -> int:
 def test_names_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--list"]) == 0
     names = capsys.readouterr().out.split()
-    assert names == [b.name for b in BENCHMARKS]
+    assert names == [b.name for b in BENCHMARKS] + [p.name for p in PROOFS]
     assert len(set(names)) == len(names)
     assert {"ntt.2^20", "msm.g1.2^24.ones90", "msm.g1.2^27.4GiB"} <= set(names)
     # a figure of a benchmark that is not there would be forgotten
@@ -115,6 +116,8 @@ def test_a_wrong_result_is_written_down_and_fails(
     ("arguments", "message"),
     [
         (["nothing"], "no benchmark is called nothing"),
+        (["proof.nothing"], "no proof is called proof.nothing; there are proof.porep32g"),
+        (["proof.window2k", "--limits", "24GB"], "neither none nor numbers as 80,24,16"),
         (["--size", "0"], "neither a number above 0"),
         (["--runs", "-1"], "--runs"),
         (["ntt", "--device", "tpu"], "tpu"),

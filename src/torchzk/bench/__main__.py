@@ -1,4 +1,4 @@
-"""Measure operations, and check what they compute: `python -m torchzk.bench [NAME ...]`."""
+"""Measure operations and whole proofs, and check them: `python -m torchzk.bench [NAME ...]`."""
 
 from __future__ import annotations
 
@@ -11,23 +11,31 @@ from pathlib import Path
 
 from torchzk import cli
 from torchzk.bench.cases import BENCHMARKS, select
+from torchzk.bench.proof_cases import PROOFS, is_proof, select_proofs
 from torchzk.scheduler.progress import Progress
 from torchzk.summary import print_facts, size
 
 _ROWS = Path("runs") / "bench"
+_INPUTS = Path("runs") / "inputs"
 
 
 def _parser() -> cli.Parser:
     parser = cli.Parser(
-        "torchzk.bench", "Measure operations, check their results, and append rows to runs/bench/."
+        "torchzk.bench",
+        "Measure operations and proofs, check their results, and append rows to runs/bench/.",
     )
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="a name, its beginning, or a glob; all if none"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="a name, its beginning, or a glob; all operations if none, proofs only by name",
     )
     parser.add_argument("--list", action="store_true", help="print the names and do nothing")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     cli.add_backend_flag(parser)
-    parser.add_argument("--runs", type=_count, metavar="N", help="how often; 7 or more if not said")
+    parser.add_argument(
+        "--runs", type=_count, metavar="N", help="how often; 7 or more, proofs 5, if not said"
+    )
     parser.add_argument(
         "--size", type=_count, metavar="N", help="elements, as 1024 or 2^10, instead of all sizes"
     )
@@ -38,7 +46,28 @@ def _parser() -> cli.Parser:
         "--profile", action="store_true", help="show what takes longest, in one more call of each"
     )
     parser.add_argument("--commit", metavar="TEXT", help="what rows say of the code, if not git")
+    parser.add_argument(
+        "--inputs",
+        type=Path,
+        metavar="DIR",
+        default=_INPUTS,
+        help="proofs: jobs of synthetic sectors; made there if they are not (runs/inputs)",
+    )
+    parser.add_argument(
+        "--limits",
+        type=_limits,
+        metavar="GB,...",
+        help="proofs: limits of the device's memory to prove in again, in 10^9 bytes, or none",
+    )
     return parser
+
+
+def _limits(text: str) -> tuple[int, ...]:
+    if text == "none":
+        return ()
+    if not re.fullmatch(r"[1-9]\d{0,3}(,[1-9]\d{0,3})*", text):
+        raise argparse.ArgumentTypeError(f"{text:.80} is neither none nor numbers as 80,24,16")
+    return tuple(int(part) * 10**9 for part in text.split(","))
 
 
 def _count(text: str) -> int:
@@ -50,16 +79,21 @@ def _count(text: str) -> int:
 
 def _bench(wrong: list[str], args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     if args.list:
-        for benchmark in BENCHMARKS:
-            screen.answer(benchmark.name)
-        return {"names": [b.name for b in BENCHMARKS]}
-    chosen = select(args.names, args.size)
+        names = [b.name for b in BENCHMARKS] + [p.name for p in PROOFS]
+        for name in names:
+            screen.answer(name)
+        return {"names": names}
+    proofs = select_proofs(args.names)
+    operations = [name for name in args.names if not is_proof(name)]
+    chosen = select(operations, args.size) if operations or not proofs else []
     with Progress(screen.console) as progress:
         watched = progress.watcher
         with watched.span("load torch"):
             # late: what is wrong with a name is said without waiting for it
             from torchzk.backends import choose_backend, variant_on
             from torchzk.bench import conditions
+            from torchzk.bench.proof_session import run_proofs
+            from torchzk.bench.proof_table import print_proofs
             from torchzk.bench.session import run_all
             from torchzk.bench.table import print_table
             from torchzk.scheduler.devices import find_device
@@ -79,18 +113,33 @@ def _bench(wrong: list[str], args: argparse.Namespace, screen: cli.Screen) -> cl
             out=partial(_file, args.out),
             show=screen.line if args.profile else None,
         )
+        proven, not_right = run_proofs(
+            proofs,
+            choice.name,
+            device,
+            watched,
+            inputs=args.inputs,
+            runs=args.runs,
+            limits=args.limits,
+            facts=facts,
+            out=_file(args.out, "proofs"),
+            warn=screen.warn,
+        )
     results = [result for result, _ in done]
-    wrong += [r.benchmark.name for r in results if not r.exact]
-    print_table(screen.console, results, gpu=device.type == "cuda")
+    wrong += [r.benchmark.name for r in results if not r.exact] + not_right
+    if results or not proofs:
+        print_table(screen.console, results, gpu=device.type == "cuda")
+    if proofs:
+        print_proofs(screen.console, proven)
     where = args.out or _ROWS
     kept = [("backend", str(choice), ""), ("device", str(facts["device"]), "")]
-    print_facts(screen.console, [*kept, ("rows", f"{len(done)}, in {where}", "")])
+    print_facts(screen.console, [*kept, ("rows", f"{len(done) + len(proven)}, in {where}", "")])
     for r in results:
         if r.within_limit is False:
             screen.warn(f"{r.benchmark.name}: took {size(r.times.peak_bytes or 0)} of scratch")
     for name in wrong:
         screen.line(f"WRONG: {name}", "bold red")
-    return {"ok": not wrong, "wrong": wrong, "rows": [row for _, row in done]}
+    return {"ok": not wrong, "wrong": wrong, "rows": [row for _, row in done] + proven}
 
 
 def _file(out: Path | None, group: str) -> Path:

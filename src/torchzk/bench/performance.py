@@ -1,0 +1,145 @@
+"""Put measured rows into docs/performance.md: `python -m torchzk.bench.performance`.
+
+Each table of that page stands between `<!-- rows: NAME -->` and `<!-- end -->`, and is made anew
+from the last rows of that proof that are right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from torchzk import cli
+from torchzk.bench.proof_cases import PROOFS
+from torchzk.bench.proof_table import column_name, is_partition, step_name
+from torchzk.errors import ConfigError
+from torchzk.files import atomic_write
+
+Row = dict[str, Any]
+_MARKED = re.compile(r"(<!-- rows: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+NOTHING = "Not measured yet.\n"
+
+
+def filled(page: str, rows: Sequence[Row]) -> str:
+    """The page with the tables of these rows; a table without rows says so.
+
+    Raises:
+        ConfigError: The page marks a table that there is none of.
+    """
+    tables: dict[str, Callable[[Sequence[Row]], str]] = {"targets": targets, "limits": limits}
+    tables |= {f"stages.{p.short}": _stages_of(p.name) for p in PROOFS}
+
+    def table(match: re.Match[str]) -> str:
+        if match[2] not in tables:
+            raise ConfigError(f"the page marks rows: {match[2]}; there are {', '.join(tables)}")
+        return match[1] + (tables[match[2]](rows) or NOTHING) + match[3]
+
+    return _MARKED.sub(table, page)
+
+
+def last(rows: Sequence[Row], name: str, step: str | None = None) -> list[Row]:
+    """The last row of each step of a proof, those that went wrong left out, in order of steps."""
+    found: dict[str, Row] = {}
+    for row in rows:
+        if row["name"] == name and row["right"] and step in (None, row["step"]):
+            found[row["step"]] = row
+    return list(found.values())
+
+
+def targets(rows: Sequence[Row]) -> str:
+    """What must be reached, and what was."""
+    lines = []
+    for proof in PROOFS:
+        for row in last(rows, proof.name):
+            figure, must, goal = (row.get(key) for key in ("figure", "must", "goal"))
+            if figure is not None and row.get("slower") is None:
+                what = f"{proof.short}, {step_name(row)}"
+                lines.append(f"| {what} | {figure:.3f} s | {_s(must)} | {_s(goal)} | {_met(row)} |")
+            rss = row.get("host_rss")
+            if rss:
+                values = [f"{rss[k] / 2**30:.1f} GiB" for k in ("figure", "must", "goal")]
+                lines.append(f"| {proof.short}, host RSS | {' | '.join(values)} | {_met(rss)} |")
+    head = "| what | measured | must | goal | reached |\n|---|---:|---:|---:|---|\n"
+    return head + "\n".join(lines) + "\n" if lines else ""
+
+
+def limits(rows: Sequence[Row]) -> str:
+    """One partition within limits of the device's memory: time, peak and plan."""
+    lines = []
+    for proof in PROOFS:
+        for row in last(rows, proof.name):
+            if is_partition(row) and row.get("peak_bytes"):
+                ratio = row["plan"]["figure"]
+                way = row["key_on"] + (", in turn" if row["in_turn"] else "")
+                lines.append(
+                    f"| {proof.short} | {column_name(row)} | {row['p50_s']:.3f} | {way} "
+                    f"| {row['peak_bytes'] / 1e9:.2f} | {row['planned_bytes'] / 1e9:.2f} "
+                    f"| {ratio:.3f} |"
+                )
+    head = "| proof | memory | s | key on | peak, GB | planned, GB | planned over peak |\n"
+    return head + "|---|---|---:|---|---:|---:|---:|\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def _stages_of(name: str) -> Callable[[Sequence[Row]], str]:
+    def stages(rows: Sequence[Row]) -> str:
+        found = last(rows, name, "partition")
+        return _stages(found[0]) if found else ""
+
+    return stages
+
+
+def _stages(row: Row) -> str:
+    """Where each millisecond of one partition goes, and the floor below it."""
+    floors, total = row["floors_ms"], 1e3 * row["p50_s"]
+    lines = [_stage(name, ms, floors.get(name), total) for name, ms in row["stages_ms"].items()]
+    lines.append(_stage("idle between stages", row["idle_ms"], None, total))
+    lines.append(_stage("first to last", total, sum(floors.values()), total))
+    head = f"| stage | ms of the {row['clock']} | share | floor, ms | over the floor |\n"
+    return head + "|---|---:|---:|---:|---:|\n" + "\n".join(lines) + "\n"
+
+
+def _stage(name: str, ms: float, floor: float | None, total: float) -> str:
+    share = ms / total if total else 0.0
+    below = "| |" if not floor else f"| {floor:,.1f} | {ms / floor:.2f} |"
+    return f"| {name} | {ms:,.1f} | {share:.1%} {below}"
+
+
+def _s(value: float | None) -> str:
+    return "" if value is None else f"{value:g} s"
+
+
+def _met(figures: dict[str, Any]) -> str:
+    if figures["reaches_goal"]:
+        return "goal"
+    return {True: "must", False: "no", None: ""}[figures["reaches_must"]]
+
+
+def _fill(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
+    try:
+        rows = [json.loads(line) for line in args.rows.read_text().splitlines()]
+        page = args.page.read_text()
+    except (OSError, ValueError) as e:
+        raise ConfigError(f"{args.rows}, {args.page}: cannot be read: {e}") from e
+    new = filled(page, rows)
+    with atomic_write(args.page) as file:
+        file.write(new.encode())
+    screen.answer(str(args.page))
+    return {"page": str(args.page), "rows": len(rows), "changed": new != page}
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = cli.Parser("torchzk.bench.performance", "Put rows of proofs into a page of the docs.")
+    rows, page = Path("runs/bench/proofs.jsonl"), Path("docs/performance.md")
+    parser.add_argument("--rows", type=Path, default=rows, metavar="FILE", help=f"{rows}")
+    parser.add_argument("--page", type=Path, default=page, metavar="FILE", help=f"{page}")
+    return cli.execute(parser, _fill, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(run())
