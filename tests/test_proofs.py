@@ -17,6 +17,8 @@ import torch
 
 from torchzk import api
 from torchzk.errors import InputError, ProofError
+from torchzk.groth16.keys import held
+from torchzk.groth16.prover import Room, prove
 
 # SHA-256 and length of the files that bellperson makes from the dev keys' toxic waste
 KEYS = {
@@ -134,6 +136,46 @@ def test_fixed_randomisers_give_the_reference_bytes(
     assert not result.zero_knowledge
     assert result.insecure_key
     api.verify(session, job, result.proof, api.get_verifying_key(session))
+
+
+@pytest.mark.parametrize(
+    ("in_turn", "resident"),
+    [(False, True), (True, False)],
+    ids=["at once, resident", "in turn, from the file"],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sector2k_a_window1",
+        pytest.param("sector2k_a_update", marks=HEAVY),
+        pytest.param("sector2k_a_porep", marks=HEAVY),
+    ],
+)
+def test_the_bytes_are_the_same_in_little_room(
+    opened: Callable[[str], Opened],
+    golden: Path,
+    name: str,
+    in_turn: bool,
+    resident: bool,
+    tmp_path: Path,
+) -> None:
+    kind, proofs = JOBS[name]
+    session, keys = opened(kind)
+    circuit, backend, device = session.circuit, session.backend, session.device
+    job = api.load_job(session, job_file(golden, tmp_path, name))
+    (fixed,) = api.load_randomisers(golden / f"jobs/{name}.rs.json", job)
+    points = 1000 if kind == "window" else 100_000
+    proof = prove(
+        backend,
+        held(keys.proving, device) if resident else keys.proving,
+        session.r1cs,
+        lambda: circuit.assignment(backend, circuit.witness(backend, device, job, 0)),
+        fixed,
+        session.timeline,
+        circuit=circuit.name,
+        room=Room(g1_points=points, g2_points=points + 7, in_turn=in_turn),
+    )
+    assert proof.to_bytes() == known_proof(golden, proofs)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="13 proofs of minutes each on a CPU")

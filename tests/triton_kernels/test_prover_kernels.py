@@ -17,7 +17,7 @@ from torchzk import api
 from torchzk.backends import BackendName, load_backend
 from torchzk.config import CircuitConfig, Config
 from torchzk.groth16.keys import MemoryKey, Proof
-from torchzk.groth16.prover import Randomisers, prove
+from torchzk.groth16.prover import Randomisers, Room, prove
 from torchzk.groth16.r1cs import Assignment
 from torchzk.groth16.setup import make_key
 from torchzk.groth16.toxic_waste import DEV
@@ -31,24 +31,28 @@ from triton_kernels.lanes import INTERPRETED
 from triton_kernels.test_msm_kernels import quick  # noqa: F401
 
 COPIES = 1 if INTERPRETED else 1000
+ROOMS = [Room(), Room(g1_points=1000, g2_points=999, scratch_bytes=1 << 24, in_turn=True)]
 # the interpreter takes five times as long for plain code, which is the same but for products
 VARIANTS = ["ptx"] if INTERPRETED else ["ptx", "plain"]
 
 
+@pytest.mark.parametrize("room", ROOMS, ids=["at once", "in turn"])
 @pytest.mark.parametrize("variant", VARIANTS, indirect=True)
 @pytest.mark.usefixtures("quick", "variant")
-def test_the_proof_is_the_references(device: torch.device) -> None:
+def test_the_proof_is_the_references(device: torch.device, room: Room) -> None:
     r1cs = replicated(COPIES)
     inputs, aux = values(3, COPIES)
     assignment = Assignment(pack_mont(inputs, FR, device), pack_mont(aux, FR, device))
 
-    def made(name: BackendName) -> tuple[MemoryKey, Proof]:
+    def made(name: BackendName, room: Room) -> tuple[MemoryKey, Proof]:
         backend = load_backend(name)
         key = make_key(backend, r1cs, DEV, device, Timeline())
         z = Randomisers(5, 6)
-        return key, prove(backend, key, r1cs, lambda: assignment, z, Timeline(), circuit="small")
+        return key, prove(
+            backend, key, r1cs, lambda: assignment, z, Timeline(), circuit="small", room=room
+        )
 
-    (key, proof), (expected_key, expected) = made("triton"), made("torch")
+    (key, proof), (expected_key, expected) = made("triton", room), made("torch", Room())
     assert key.vk == expected_key.vk
     for name, rows in expected_key.queries.items():
         assert torch.equal(key.queries[name], rows), name

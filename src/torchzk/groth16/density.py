@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -57,8 +58,9 @@ class Patterns:
     b_aux: Touched
 
 
+@lru_cache(maxsize=8)
 def patterns(r1cs: R1cs) -> Patterns:
-    """Which variables each query has; as small as the blocks are."""
+    """Which variables each query has; as small as the blocks are, and kept for a circuit."""
     head, body = block_density(r1cs.prologue), block_density(r1cs.block)
     no_imports = np.zeros((r1cs.copies, 0), dtype=np.int64)
     return Patterns(

@@ -16,6 +16,9 @@ import torch
 from torchzk.backends import Backend
 from torchzk.ops.csr import Copies, Csr
 from torchzk.ops.layout import (
+    ONE,
+    OTHER,
+    ZERO,
     pack,
     pack_mont,
     points_to_rows,
@@ -59,6 +62,7 @@ def _questions(backend: Backend, device: torch.device) -> Iterator[_Question]:
         yield from _curve(backend, device, curve)
     yield from _transforms(backend, device)
     yield from _matrix(backend, device)
+    yield from _values(backend, device)
     for arity in (2, 8):
         yield _poseidon(backend, device, arity)
     yield _sha256(backend, device)
@@ -175,6 +179,27 @@ def _matrix(backend: Backend, device: torch.device) -> Iterator[_Question]:
         return unpack_mont(out, FR)
 
     yield "matrix by copies", copied, by_row * 2
+
+
+def _values(backend: Backend, device: torch.device) -> Iterator[_Question]:
+    p = FR.modulus
+    # of 1 in Montgomery form too, and what has its words
+    x = [0, 1, FR.r_inv, p - 1, 1 << 200]
+    values = pack_mont(x, FR, device)
+    index = torch.tensor([4, 3, 1, 1, 0], dtype=torch.int32, device=device)
+
+    def canonical() -> object:
+        out = torch.empty(8, len(index), dtype=torch.int32, device=device)
+        backend.from_mont_at(values, index, out)
+        return unpack(out)
+
+    def row() -> object:
+        squares = pack_mont([v * v % p for v in x[:3]] + [2, 3], FR, device)
+        return int(backend.first_unsatisfied(values, values, squares))
+
+    yield "classes of values", lambda: backend.classes(values).tolist(), [ZERO, ONE, *[OTHER] * 3]
+    yield "canonical values", canonical, [1 << 200, p - 1, 1, 1, 0]
+    yield "first unsatisfied row", row, 3
 
 
 def _poseidon(backend: Backend, device: torch.device, arity: int) -> _Question:

@@ -69,7 +69,8 @@ def scalar_bound(scalars: torch.Tensor) -> int:
     return 1
 
 
-@triton.jit(do_not_specialize=["n", "stride"])
+# words are read one by one, wherever a piece of the scalars starts
+@triton.jit(do_not_specialize=["n", "stride"], do_not_specialize_on_alignment=["scalars"])
 def find_carries(carries, scalars, offset, n, stride, BLOCK: tl.constexpr):
     """Bit j of a byte: the carry into limb j + 1 of scalar plus offset."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -95,7 +96,10 @@ def _limb(scalars, offset, carry, stride, i, j, mask):
     return total & 0xFFFFFFFF
 
 
-@triton.jit(do_not_specialize=["n", "stride", "first", "last", "bits"])
+@triton.jit(
+    do_not_specialize=["n", "stride", "first", "last", "bits"],
+    do_not_specialize_on_alignment=["scalars"],
+)
 def make_keys(keys, scalars, carries, offset, n, stride, first, last, bits, BLOCK: tl.constexpr):
     """Keys of one window: 2 label + sign, or the last key for digit 0."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
