@@ -36,6 +36,7 @@ LAYERS = (
         "verify",
         "doctor",
         "synthetic",
+        "simulate",
         "bench",
     ),
 )

@@ -174,7 +174,7 @@ def _recommend(screen: cli.Screen, scenario: Scenario) -> cli.Report:
     table = Table(box=box.SIMPLE, pad_edge=False)
     for head in ("budget", "workers", "buffers", "s a proof", "busy", "planned"):
         table.add_column(head, justify="right")
-    table.add_column("what sets the pace")
+    table.add_column("pace of")
     for choice in choices:
         table.add_row(*_cells(choice))
     screen.console.print(table)

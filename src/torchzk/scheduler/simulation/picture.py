@@ -13,7 +13,7 @@ from torchzk.scheduler.stages import RunRecord
 _PROOFS = 0.5
 """How many proofs' time a picture shows; the trace has everything."""
 _HOST_LANES = 4
-"""More lanes of the host than this are left out of a picture."""
+"""More lanes of the host than this are left out of a picture, as are those that only wait."""
 
 
 def record_of(outcome: Outcome) -> RunRecord:
@@ -40,8 +40,9 @@ def stretch_of(outcome: Outcome, proofs: float = _PROOFS) -> RunRecord:
         if s.start_ns < end and s.end_ns > start
     ]
     host = {s.lane for s in spans if not s.lane.startswith("device")}
-    if len(host) > _HOST_LANES:
-        spans = [s for s in spans if s.lane not in host]
+    at_work = {s.lane for s in spans if not s.name.startswith("wait for")}
+    left_out = host if len(host & at_work) > _HOST_LANES else host - at_work
+    spans = [s for s in spans if s.lane not in left_out]
     return replace(record, spans=tuple(spans))
 
 
