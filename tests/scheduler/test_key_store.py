@@ -9,10 +9,17 @@ from pathlib import Path
 import pytest
 import torch
 
+from scheduler.small_session import small_session
 from torchzk import api
-from torchzk.errors import KeyFileError
-from torchzk.scheduler.key_store import get_keys
+from torchzk.errors import KeyFileError, ResourceError
+from torchzk.groth16.keys import QUERIES, ProvingKey
+from torchzk.scheduler import machine
+from torchzk.scheduler.key_manager import KeyManager
+from torchzk.scheduler.key_place import where_made, where_of_file
+from torchzk.scheduler.key_store import get_keys, get_verifying_key, is_insecure
 from torchzk.timeline import Span, Timeline
+
+GIB = 1 << 30
 
 
 def session_of(folder: Path, keys: str | Path, spans: list[Span] | None = None) -> api.Session:
@@ -86,3 +93,89 @@ def test_the_verifying_key_of_dev_is_made_without_the_rest(tmp_path: Path) -> No
     assert names(spans) == {"constraints", "record", "setup: verifying key"}
     assert api.key_sha256(vk) == "bc98ce20d105f322ce42f29dca453b812f79fddf9306b658006fc9a78db3d804"
     assert [path.name for path in tmp_path.iterdir()] == ["blocks"]
+
+
+def same_key(one: ProvingKey, other: ProvingKey) -> bool:
+    """Whether two keys have the same points."""
+    return one.vk == other.vk and all(
+        torch.equal(
+            one.query(name, 0, one.lengths.of(name), "cpu"),
+            other.query(name, 0, other.lengths.of(name), "cpu"),
+        )
+        for name in QUERIES
+    )
+
+
+def test_a_key_made_in_memory_is_the_dev_key(tmp_path: Path) -> None:
+    spans: list[Span] = []
+    session = small_session(tmp_path / "none", "dev-in-memory", spans)
+    with get_keys(session) as keys:
+        assert keys.insecure and keys.path is None and "memory" in keys.source
+        # a CPU's memory is the host's
+        assert keys.stays
+        with get_keys(small_session(tmp_path / "keys", "dev")) as cached:
+            assert cached.where == "file" and cached.source.endswith("window_2048.params")
+            assert same_key(keys.proving, cached.proving)
+            assert keys.sha256 == cached.sha256
+    assert {"make key", "setup: h"} <= names(spans) and "key check" not in names(spans)
+    assert not (tmp_path / "none").exists()
+    assert get_verifying_key(session) == keys.verifying
+    assert is_insecure(session, keys.verifying)
+
+
+def test_a_file_goes_where_its_place_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = small_session(tmp_path, "dev")
+    with get_keys(session) as file, get_keys(session, place="device") as held:
+        assert (file.where, held.where) == ("file", "device")
+        assert same_key(file.proving, held.proving)
+    # as a GPU's session is asked; nothing runs there
+    gpu = replace(session, device=torch.device("cuda"))
+    for usable, where in ((4 * GIB + held.proving.lengths.n_bytes, "host"), (4 * GIB, "file")):
+        memory = machine.Memory(64 * GIB, usable, None)
+        monkeypatch.setattr(machine, "memory", lambda memory=memory: memory)
+        assert where_of_file(gpu, "host", held.proving.lengths.n_bytes) == where
+        assert where_of_file(gpu, "device", held.proving.lengths.n_bytes) == "device"
+        assert where_of_file(session, "host", held.proving.lengths.n_bytes) == "file"
+    assert where_made(gpu, "device", GIB) == where_made(session, "host", GIB) == "device"
+    with pytest.raises(
+        ResourceError, match=r"small takes 1\.0 GiB of the host.* 4\.0 GiB are avai"
+    ):
+        where_made(gpu, "host", GIB)
+    monkeypatch.setattr(machine, "memory", lambda: machine.Memory(64 * GIB, 5 * GIB, None))
+    assert where_made(gpu, "host", GIB) == "host"
+
+
+def test_keys_of_one_manager_are_shared(tmp_path: Path) -> None:
+    spans: list[Span] = []
+    session = small_session(tmp_path, "dev-in-memory", spans)
+    n_bytes = session.sizes.lengths.n_bytes
+    manager = KeyManager(2 * n_bytes - 1)
+    with get_keys(session, manager=manager) as one, get_keys(session, manager=manager) as other:
+        assert one.proving is other.proving
+        assert [span.name for span in spans].count("make key") == 1
+        # the same key from a file is another, and there is no room for it
+        dev = small_session(tmp_path, "dev")
+        with pytest.raises(ResourceError, match="the key of small takes .* the key of small"):
+            get_keys(dev, place="device", manager=manager)
+        with get_keys(dev, manager=manager) as file:
+            assert file.where == "file" and manager.held_bytes == n_bytes
+    with get_keys(dev, place="device", manager=manager) as held:
+        assert same_key(held.proving, one.proving)
+        assert manager.held_bytes == n_bytes
+    assert manager.drop_unused() == n_bytes
+
+
+def test_what_cannot_fit_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "keys"
+    for keys in ("dev", "dev-in-memory"):
+        session = small_session(folder, keys)
+        # the plan of a proof is there, and then somebody takes the memory
+        assert session.plan.peak
+        with monkeypatch.context() as patched:
+            patched.setattr(machine, "memory", lambda: machine.Memory(1 << 16, 1 << 16, None))
+            with pytest.raises(ResourceError, match=r"a key of small takes .* 0\.0 GiB are avail"):
+                get_keys(session)
+    monkeypatch.setattr(machine, "disk_free", lambda folder: 1000)
+    with pytest.raises(ResourceError, match=r"the key of small takes 0\.0 GiB in .*keys, 0\.0 GiB"):
+        get_keys(small_session(folder, "dev"))
+    assert not folder.exists()

@@ -17,6 +17,7 @@ from torchzk.groth16.encoding import (
     compressed_size,
     decode_compressed,
     encode_compressed,
+    uncompressed_size,
 )
 from torchzk.groth16.streams import Mark, Piece, steps
 from torchzk.ops.layout import check_rows
@@ -64,6 +65,11 @@ class QueryLengths:
         """The length of the query `name`."""
         length: int = getattr(self, name)
         return length
+
+    @property
+    def n_bytes(self) -> int:
+        """What all points take, in a file as well as in rows."""
+        return sum(self.of(name) * uncompressed_size(curve) for name, curve in QUERIES.items())
 
     def __str__(self) -> str:
         return ", ".join(f"{f.name} {getattr(self, f.name):,}" for f in fields(self))

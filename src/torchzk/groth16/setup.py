@@ -17,9 +17,8 @@ from torchzk.groth16.columns import add_columns, columns
 from torchzk.groth16.keys import QUERIES, MemoryKey, QueryLengths, VerifyingKey
 from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.r1cs import R1cs
-from torchzk.groth16.streams import Mark
+from torchzk.groth16.streams import Mark, steps
 from torchzk.groth16.toxic_waste import ToxicWaste
-from torchzk.ops.chunks import ranges
 from torchzk.ops.layout import pack_mont, rows_to_points
 from torchzk.params import integers
 from torchzk.params.curves import G1, G2, Curve
@@ -27,7 +26,7 @@ from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.timeline import Timeline
 
-_POINTS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 24}
+_POINTS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 22}
 """Points of G1 made at a time, twice those of G2: some seconds of a core's work; and on CUDA so
 many that a table of multiples, which every call makes anew, costs little beside them."""
 _ROWS_AT_ONCE = 1 << 22
@@ -143,20 +142,20 @@ def _scalars(
     """
     r, n = FR.modulus, r1cs.domain.size
     mixed, lagrange = vectors.pop(), vectors.pop()
-    steps = {curve: _POINTS_AT_ONCE[lagrange.device.type] // curve.degree for curve in (G1, G2)}
+    at_once = {c: _POINTS_AT_ONCE[lagrange.device.type] // c.degree for c in (G1, G2)}
     by_delta = pow(waste.delta, -1, r)
     first = (pow(waste.tau, n, r) - 1) * by_delta % r
-    yield _powers(backend, waste.tau, n - 1, first, steps[G1], lagrange.device)
+    yield _powers(backend, waste.tau, n - 1, first, at_once[G1], lagrange.device)
     l = mixed[:, r1cs.n_inputs :]  # noqa: E741
-    yield (backend.scale(piece, by_delta, FR) for piece in _split(l, steps[G1]))
+    yield (backend.scale(piece, by_delta, FR) for piece in _split(l, at_once[G1]))
     del l, mixed
     u = columns(backend, r1cs, 0, lagrange)
-    yield (_non_zero(piece) for piece in _split(u, steps[G1]))
+    yield (_non_zero(piece) for piece in _split(u, at_once[G1]))
     del u
     v = columns(backend, r1cs, 1, lagrange)
     del lagrange
     for curve in (G1, G2):
-        yield (_non_zero(piece) for piece in _split(v, steps[curve]))
+        yield (_non_zero(piece) for piece in _split(v, at_once[curve]))
 
 
 def make_key(
@@ -234,4 +233,4 @@ def _has_zero(values: torch.Tensor) -> bool:
 
 def _split(values: torch.Tensor, step: int) -> list[torch.Tensor]:
     """Views of `[8, n]`, `step` elements at a time."""
-    return [values[:, piece] for piece in ranges(values.shape[1], step)]
+    return [values[:, start:stop] for start, stop in steps(values.shape[1], step)]

@@ -5,15 +5,16 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+from torchzk.errors import ResourceError
 from torchzk.files import make_folder
 from torchzk.groth16.keys import VerifyingKey
-from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.meta_file import write_insecure_meta
 from torchzk.groth16.params_file import write_params
 from torchzk.groth16.setup import new_key
 from torchzk.groth16.toxic_waste import DEV, ToxicWaste
 from torchzk.groth16.vk_file import write_vk
-from torchzk.scheduler.memory_need import check_disk, check_memory, key_bytes, setup_need
+from torchzk.scheduler import machine
+from torchzk.scheduler.device_budget import budget
 from torchzk.scheduler.session import Session
 
 
@@ -32,8 +33,8 @@ def make_dev_keys(
         ResourceError: There is not the memory to make the key, or not the disk to keep it.
     """
     r1cs = session.r1cs
-    check_memory(session, setup_need(r1cs), "making a key")
-    check_disk(folder, key_bytes(expected_lengths(r1cs)), f"the key of {session.circuit.name}")
+    check_making(session, stays=False)
+    _check_disk(session, folder)
     params = folder / dev_path(session).name
     vk_path = params.with_suffix(".vk")
     make_folder(folder)
@@ -46,3 +47,28 @@ def make_dev_keys(
         with closing(key.pieces) as pieces:
             write_params(params, key.vk, key.lengths, pieces, session.backend)
     return params, vk_path, key.vk
+
+
+def check_making(session: Session, *, stays: bool) -> None:
+    """Raise `ResourceError`, with the numbers, when there is not the memory to make a key.
+
+    Args:
+        stays: Whether its points stay on the device.
+    """
+    need = session.making_key + (session.sizes.lengths.n_bytes if stays else 0)
+    there = budget(session.device, session.config.vram_limit)
+    if need > there:
+        raise ResourceError(
+            f"making a key of {session.circuit.name} takes about {need / 2**30:.1f} GiB on "
+            f"{session.device}, {there / 2**30:.1f} GiB are available; use a device with more"
+        )
+
+
+def _check_disk(session: Session, folder: Path) -> None:
+    """Raise `ResourceError`, with the numbers, when the disk of `folder` has not the room."""
+    need, there = session.sizes.lengths.n_bytes, machine.disk_free(folder)
+    if need > there:
+        raise ResourceError(
+            f"the key of {session.circuit.name} takes {need / 2**30:.1f} GiB in {folder}, "
+            f"{there / 2**30:.1f} GiB are free there"
+        )

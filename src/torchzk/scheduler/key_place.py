@@ -1,4 +1,4 @@
-"""Where the points of a run's key lie, if nobody says it."""
+"""Where the points of a run's key lie: where its plan says, as far as the host has room."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Literal
 
 from torchzk.errors import ResourceError
 from torchzk.scheduler import machine
-from torchzk.scheduler.memory_need import free_memory, key_stays
 from torchzk.scheduler.session import Session
 
 Place = Literal["device", "host"]
@@ -23,7 +22,7 @@ def where_of_file(session: Session, place: Place | None, n_bytes: int) -> Where:
     """Where a file's points go. A CPU reads the file, of which the system keeps what it can.
 
     Args:
-        place: What the plan says; None to go by what is free.
+        place: Where they shall go; None to go by the session's plan.
         n_bytes: What the points take.
     """
     if (place or _best(session)) == "device":
@@ -51,9 +50,7 @@ def where_made(session: Session, place: Place | None, n_bytes: int) -> Place:
 
 
 def _best(session: Session) -> Place:
-    device = session.device
-    stays = key_stays(device, session.choice.name, session.r1cs, free_memory(device))
-    return "device" if stays else "host"
+    return "device" if session.plan.key_stays else "host"
 
 
 def _host_has(n_bytes: int) -> bool:

@@ -15,16 +15,15 @@ from pathlib import Path
 from torchzk.errors import KeyFileError
 from torchzk.groth16.host_key import held_on_host, to_host
 from torchzk.groth16.keys import ProvingKey, VerifyingKey, check_lengths, held
-from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.meta_file import is_marked_insecure
 from torchzk.groth16.params_file import ParamsFile
 from torchzk.groth16.setup import make_key, make_verifying_key, new_key
 from torchzk.groth16.toxic_waste import DEV, check_safe, is_dev
 from torchzk.groth16.vk_file import key_sha256, load_vk
+from torchzk.scheduler.dev_keys import check_making
 from torchzk.scheduler.key_files import check_once, digest_of, named_vk, params_path
 from torchzk.scheduler.key_manager import KeyManager
 from torchzk.scheduler.key_place import Place, Where, where_made, where_of_file
-from torchzk.scheduler.memory_need import check_memory, key_bytes, setup_need
 from torchzk.scheduler.session import Session
 
 
@@ -75,14 +74,16 @@ def get_keys(
 
     Args:
         session: Whose config, circuit and device.
-        place: Where the points shall lie, as a plan says; by default where there is room. Of a
-            file on the host there is the file alone where it does not fit in memory.
+        place: Where the points shall lie, by default where the session's plan has them. On the
+            host they are in pinned memory, or in their file alone where it does not fit.
         manager: Whose keys these are to be among; by default none but these.
 
     Raises:
         KeyFileError: The file is damaged, unsafe, holds no proving key, or is another circuit's.
         ResourceError: There is not the memory, or the manager's other keys take it.
     """
+    # for what cannot be proven here no key is made
+    _ = session.plan
     with ExitStack() as stack:
         if session.config.keys == "dev-in-memory":
             return _made(session, stack, place, manager)
@@ -128,12 +129,11 @@ def _made(
 ) -> Keys:
     """The dev key, made on the device, and never written."""
     circuit, r1cs, device = session.circuit, session.r1cs, session.device
-    n_bytes = key_bytes(expected_lengths(r1cs))
+    n_bytes = session.sizes.lengths.n_bytes
     where = where_made(session, place, n_bytes)
 
     def make() -> ProvingKey:
-        here = n_bytes if where == "device" else 0
-        check_memory(session, setup_need(r1cs) + here, "making a key")
+        check_making(session, stays=where == "device")
         given = (session.backend, r1cs, DEV, device, session.timeline)
         with session.timeline.span("make key"):
             return make_key(*given) if where == "device" else to_host(new_key(*given), device)
@@ -145,14 +145,14 @@ def _made(
 def _of_file(
     session: Session, stack: ExitStack, place: Place | None, manager: KeyManager | None
 ) -> Keys:
-    circuit, r1cs, device = session.circuit, session.r1cs, session.device
+    circuit, device = session.circuit, session.device
     path = params_path(session)
     file = stack.enter_context(ParamsFile.open(path, session.backend))
     vk = file.vk
-    check_lengths(file, expected_lengths(r1cs), r1cs.n_inputs, circuit.name)
+    check_lengths(file, session.sizes.lengths, circuit.n_inputs, circuit.name)
     check_safe(vk)
     digest = digest_of(session, path)
-    n_bytes = key_bytes(file.lengths)
+    n_bytes = file.lengths.n_bytes
     where = where_of_file(session, place, n_bytes)
 
     def load() -> ProvingKey:
