@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 from rich.console import Console
 
 from torchzk import api, ops
-from torchzk.bench import performance, proof_measures
+from torchzk.bench import performance, proof_measures, proof_session
 from torchzk.bench.__main__ import run
 from torchzk.bench.cases import BENCHMARKS
 from torchzk.bench.proof_cases import PROOFS, Target, is_proof, select_proofs
@@ -20,6 +23,7 @@ from torchzk.bench.proof_inputs import MINER_ID, SECTOR_NUMBER, Inputs, inputs_a
 from torchzk.bench.proof_table import print_proofs
 from torchzk.circuits.registry import get_circuit
 from torchzk.errors import ConfigError, ResourceError
+from torchzk.scheduler.device_clock import DeviceClock
 from torchzk.scheduler.stages import DeviceMemory, DeviceSpan, RunRecord
 from torchzk.timeline import Span, Timeline
 
@@ -229,11 +233,41 @@ def test_a_step_that_fails_leaves_its_row_and_those_before(
     assert (folder / "timeline.png").is_file()
 
 
-@pytest.mark.full("45 s: makes a key and proves a window PoSt of 2 KiB four times")
+@dataclass(frozen=True)
+class Moment:
+    """A moment of the host's clock, which is past at once."""
+
+    at: float
+
+    def synchronize(self) -> None:
+        """There is nothing to wait for."""
+
+    def elapsed_time(self, other: Moment) -> float:
+        return 1e3 * (other.at - self.at)
+
+
+class HostGauge:
+    """The host, asked as a device is; its memory is what the process has resident."""
+
+    lane = "host as a device"
+
+    def idle(self) -> None:
+        """It has no queue."""
+
+    def mark(self) -> Moment:
+        return Moment(time.perf_counter())
+
+    def most_memory(self) -> DeviceMemory:
+        rss = psutil.Process().memory_info().rss
+        return DeviceMemory(rss, rss)
+
+
+@pytest.mark.full("one to three minutes: makes a key, proves a window PoSt of 2 KiB five times")
 def test_a_whole_benchmark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(proof_session, "clock_of", lambda _: DeviceClock(HostGauge()))
     code, rows = bench(tmp_path, "proof.window2k", "--limits", "2", "--runs", "1")
     assert code == 0
     by_step = {row["step"]: row for row in rows}
@@ -245,5 +279,10 @@ def test_a_whole_benchmark(
     assert (partition["key_on"], limited["key_on"]) == ("device", "host")
     assert {"witness", "products", "quotient", "msm h", "msm b_g2"} <= set(partition["stages_ms"])
     assert whole["figure"] > whole["p50_s"] > sum(whole["stages_ms"].values()) / 1e3 - 0.5
+    for row in (partition, whole, limited):
+        assert row["clock"] == "device"
+        # of a CPU the plan is a guess, and of the whole process
+        assert row["planned_over_peak"] == row["planned_bytes"] / row["peak_bytes"]
+        assert set(row["stages_planned_bytes"]) <= set(row["stages_peak_bytes"])
     assert limited["slower"] == limited["p50_s"] / partition["p50_s"]
     assert "same bytes" in capsys.readouterr().err

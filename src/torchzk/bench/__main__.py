@@ -90,7 +90,7 @@ def _bench(wrong: list[str], args: argparse.Namespace, screen: cli.Screen) -> cl
         watched = progress.watcher
         with watched.span("load torch"):
             # late: what is wrong with a name is said without waiting for it
-            from torchzk.backends import choose_backend, variant_on
+            from torchzk.backends import choose_backend, compile_ahead, variant_on
             from torchzk.bench import conditions
             from torchzk.bench.proof_session import run_proofs
             from torchzk.bench.proof_table import print_proofs
@@ -99,6 +99,12 @@ def _bench(wrong: list[str], args: argparse.Namespace, screen: cli.Screen) -> cl
             from torchzk.scheduler.devices import find_device
         device = find_device(args.device)
         choice = choose_backend(args.backend or "auto", device)
+        if proofs:
+            # as a session of `prove` does; operations want to know what their first call takes
+            with watched.span("compile kernels"):
+                warmed = compile_ahead(choice.name, device, watched.advance)
+            for fault in warmed.failed if warmed else ():
+                screen.warn(f"a kernel does not compile: {fault}")
         with watched.span("known answers"):
             variant = variant_on(choice.name, device)
         facts = conditions.standing(device, args.commit)

@@ -14,6 +14,8 @@ from torchzk.bench.proof_cases import ProofBenchmark
 from torchzk.bench.proof_inputs import Inputs
 from torchzk.bench.proofs import ProofSteps, Setting, free
 from torchzk.bench.rows import append
+from torchzk.groth16.products import block_matrices
+from torchzk.groth16.query_variables import query_variables
 from torchzk.scheduler.device_clock import clock_of
 from torchzk.scheduler.sinks import open_run, timeline
 from torchzk.timeline import Timeline
@@ -42,7 +44,7 @@ def run_proofs(
         device: Where.
         watcher: Sees every span.
         inputs: Folder of jobs; those that are not there are made.
-        runs: How often one partition is proven after a first time; 5 if None, on a CPU once.
+        runs: How often one partition is proven for its times; 5 if None, on a CPU once.
         limits: Bytes of the device to prove in again, instead of those of the benchmarks.
         facts: What goes into every row, besides the clocks.
         out: The file that rows are appended to.
@@ -76,5 +78,8 @@ def run_proofs(
             )
             if not ProofSteps(benchmark, setting).run():
                 wrong.append(benchmark.name)
+        # of the next circuit nothing of this one is wanted
+        block_matrices.cache_clear()
+        query_variables.cache_clear()
         free(device)
     return rows, wrong

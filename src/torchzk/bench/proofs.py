@@ -48,6 +48,8 @@ from torchzk.timeline import Timeline
 
 FIXED = Randomisers(0x5EED0001, 0x5EED0002)
 """The r and s of every proof here."""
+_WARM_UPS = {"cuda": 2, "cpu": 1}
+_RUNS_WITHIN_LIMITS = 2
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Setting:
     timeline: Timeline
     """Tells `run`."""
     runs: int
-    """How often one partition is proven, after a first time."""
+    """How often one partition is proven for its times; less often within limits."""
     limits: tuple[int, ...] | None
     """Instead of those of the benchmark."""
     emit: Callable[[Figures], None]
@@ -230,19 +232,23 @@ class ProofSteps:
         }
 
     def _partition(self, session: Session, job: Job, keys: Keys, limit: int | None) -> Figures:
-        """The first partition, once and then `runs` times; verified, and its bytes compared."""
+        """The first partition, to warm up and then for its times; verified, its bytes compared."""
         parts: list[RunRecord] = []
         proofs: set[bytes] = set()
         plan = session.plan_for(key_stays=keys.stays)
-        for k in range(1 + self.setting.runs):
+        # the first may compile and load, the second captures what the first has launched
+        warm_ups, runs = _WARM_UPS[session.device.type], self.setting.runs
+        if limit is not None:
+            runs = min(runs, _RUNS_WITHIN_LIMITS)
+        for k in range(warm_ups + runs):
             first = len(self.setting.run.spans)
             proofs.add(pipeline._prove_partition(session, job, keys, 0, FIXED).to_bytes())
             parts.append(since(self.setting.run.record(), first, PARTITION))
-            self.setting.timeline.advance((k + 1) / (1 + self.setting.runs))
+            self.setting.timeline.advance((k + 1) / (warm_ups + runs))
         proof = min(proofs)
         self._verify(session, job, proof, keys)
         same = len(proofs) == 1 and self.proof in (None, proof)
-        times = times_of(parts[1:])
+        times = times_of(parts[warm_ups:])
         p50 = times["p50_s"]
         self.proof = self.proof or proof
         replanned, plan = session.plan is not plan, session.plan

@@ -170,7 +170,9 @@ class DeviceClock:
             return ()
         try:
             for one in done:
-                one.end.synchronize()
+                # of a thread that changed its stream meanwhile, one says nothing of the other
+                for moment in (one.root, one.start, one.end):
+                    moment.synchronize()
             return tuple(self._placed(one) for one in done)
         except RuntimeError as e:
             self._stop(e)

@@ -45,6 +45,8 @@ class Run:
     """Hears of spans from when it is set: which device works is known some spans into a run."""
     planned: dict[str, int] = field(default_factory=dict)
     """Bytes of the device that a stage may take by the plan, by the stage's name."""
+    _process: psutil.Process = field(default_factory=psutil.Process)
+    """Kept: to make one takes longer than to ask it, and a device may be idle meanwhile."""
     _device: list[DeviceSpan] = field(default_factory=list)
     _folder: Path | None = None
     _no_folder: bool = False
@@ -63,7 +65,7 @@ class Run:
         self._sample()
 
     def _sample(self) -> None:
-        rss = psutil.Process().memory_info().rss
+        rss = self._process.memory_info().rss
         self.samples.append(MemorySample(time.perf_counter_ns(), rss))
 
     def folder(self) -> Path | None:
