@@ -15,16 +15,20 @@ import torch
 def twice(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, called again with the same arguments; both results have to be the same.
 
-    Of a function that returns None, what it wrote is its last argument.
+    Of a function that returns None, what it wrote is its last argument, which may be what it read
+    as well: the second call finds it as the first did.
     """
 
     @wraps(function)
     def both(*args: Any, **kwargs: Any) -> Any:
+        last = args[-1] if args and isinstance(args[-1], torch.Tensor) else None
+        before = None if last is None else last.clone()
         first = function(*args, **kwargs)
-        if first is None and args and isinstance(args[-1], torch.Tensor):
-            written = args[-1].clone()
+        if first is None and last is not None and before is not None:
+            kept = last.clone()
+            last.copy_(before)
             function(*args, **kwargs)
-            second, kept = args[-1], written
+            second = last
         else:
             second, kept = function(*args, **kwargs), first
         assert _same(kept, second), f"{function.__name__}: the second call differs from the first"

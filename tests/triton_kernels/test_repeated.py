@@ -26,13 +26,17 @@ def package() -> tuple[ModuleType, list[int]]:
         calls.append(1)
         out.copy_(x + (len(calls) == 2))
 
+    def in_place(x: torch.Tensor) -> None:
+        calls.append(1)
+        x += 1
+
     def helper(x: torch.Tensor) -> torch.Tensor:
         calls.append(1)
         return x
 
-    for function in (steady, drifting, writing, helper):
+    for function in (steady, drifting, writing, in_place, helper):
         setattr(module, function.__name__, function)
-    module.__dict__["__all__"] = ["steady", "drifting", "writing"]
+    module.__dict__["__all__"] = ["steady", "drifting", "writing", "in_place"]
     return module, calls
 
 
@@ -56,6 +60,14 @@ def test_a_difference_is_seen() -> None:
         arguments = (x,) if name == "drifting" else (x, torch.empty_like(x))
         with calling_twice(module, [module]), pytest.raises(AssertionError, match=name):
             getattr(module, name)(*arguments)
+
+
+def test_what_is_overwritten_is_restored_between_the_calls() -> None:
+    module, calls = package()
+    x = torch.arange(3)
+    with calling_twice(module, [module]):
+        module.in_place(x)
+    assert len(calls) == 2 and x.tolist() == [1, 2, 3]
 
 
 def test_errors_pass_through() -> None:
