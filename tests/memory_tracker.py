@@ -38,11 +38,10 @@ class Watched:
         self.alive -= size
 
 
-class _Mode(TorchDispatchMode):
-    def __init__(self, watched: Watched, old: set[int]) -> None:
-        super().__init__()
+class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __init__(self, watched: Watched) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
         self._watched = watched
-        self._old = old
 
     def __torch_dispatch__(
         self,
@@ -68,5 +67,5 @@ class _Mode(TorchDispatchMode):
 def watch_memory() -> Iterator[Watched]:
     """Counts what is allocated inside; what was there before is not counted."""
     watched = Watched()
-    with _Mode(watched, set()):
+    with _Mode(watched):
         yield watched

@@ -63,12 +63,13 @@ def print_plan(screen: cli.Screen, plan: Plan, device: str) -> None:
     table.add_column("most at once", justify="right")
     table.add_column(f"of {size(plan.budget)}", width=_BAR)
     # a key is made at once only where it is a development key, and before everything else
-    rows = [("make a dev key", plan.making_key), *plan.stage_bytes.items()]
+    made = plan.making_key + (plan.key_bytes if plan.key_stays else 0)
+    rows = [("make a dev key", made), *plan.stage_bytes.items()]
     for name, n_bytes in rows:
         share = min(1.0, n_bytes / plan.budget)
-        made, top = name == rows[0][0], n_bytes == plan.peak
-        style = "dim" if made else "bold" if top else ""
-        colour = "red" if n_bytes > plan.budget else "cyan dim" if made else "cyan"
+        before, top = name == rows[0][0], n_bytes == plan.peak
+        style = "dim" if before else "bold" if top else ""
+        colour = "red" if n_bytes > plan.budget else "cyan dim" if before else "cyan"
         bar = Text("━" * max(1, round(share * _BAR)), style=colour)
         table.add_row(Text(name, style), Text(size(n_bytes), style), bar)
     screen.console.print(table)

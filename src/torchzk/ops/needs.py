@@ -1,7 +1,7 @@
 """What the reference operations take of memory, in bytes, as functions of sizes alone.
 
 Each figure is the peak beside the arguments, the result included. What a piece of a batch takes
-(`chunks`) is the same for every size, and is in `PIECES_BYTES` once.
+(`chunks`) is the same for every size, and is in `pieces_bytes` once.
 """
 
 from __future__ import annotations
@@ -13,8 +13,13 @@ from torchzk.ops.quotient import quotient_in_turn_bytes as quotient_in_turn_byte
 from torchzk.params.curves import Curve
 from torchzk.params.domains import Domain
 
-PIECES_BYTES = 1 << 30
-"""Pieces of batches at work, tables, the libraries, and the rest that no size changes."""
+
+def pieces_bytes(*, on_cpu: bool) -> int:
+    """Pieces of batches at work, tables, the libraries, and the rest that no size changes.
+
+    A GPU works on pieces 2^8 times as long, and has no libraries in its memory.
+    """
+    return 1 << 29 if on_cpu else 3 << 29
 
 
 def msm_bytes(n: int, curve: Curve, limit_bytes: int) -> int:

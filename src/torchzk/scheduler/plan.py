@@ -41,7 +41,7 @@ class Plan:
     stages: tuple[Stage, ...]
     """In order. The bytes of each are all there is on the device then, the key included."""
     making_key: int
-    """The peak while a development key is made, the key included if it stays."""
+    """The peak while a development key is made, its points not counted."""
 
     @property
     def peak(self) -> int:
@@ -109,6 +109,11 @@ def plans(sizes: CircuitSizes, backend: BackendName, budget: int) -> Iterator[Pl
     needs = load_needs(backend)
     for stays, in_turn in _MODES:
         yield _plan(sizes, backend, needs, budget, stays=stays, in_turn=in_turn)
+
+
+def making_key_bytes(sizes: CircuitSizes, backend: BackendName) -> int:
+    """What making a development key takes at its peak, its points not counted."""
+    return StageBytes(sizes, load_needs(backend), stays=False, in_turn=True).making_key()
 
 
 def _plan(

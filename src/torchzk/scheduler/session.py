@@ -24,7 +24,7 @@ from torchzk.groth16.r1cs import Block, R1cs
 from torchzk.scheduler.circuit_sizes import CircuitSizes, circuit_sizes
 from torchzk.scheduler.device_budget import budget, half_of_the_rest, prepare_memory
 from torchzk.scheduler.devices import find_device
-from torchzk.scheduler.plan import KeyPlace, Plan, plan
+from torchzk.scheduler.plan import KeyPlace, Plan, making_key_bytes, plan
 from torchzk.timeline import Timeline
 
 
@@ -59,6 +59,11 @@ class Session:
     def sizes(self) -> CircuitSizes:
         """What the memory of a proof depends on; errors as `r1cs`."""
         return circuit_sizes(self.circuit, self.r1cs, on_cpu=self.device.type == "cpu")
+
+    @cached_property
+    def making_key(self) -> int:
+        """What making a development key takes at its peak in bytes, its points not counted."""
+        return making_key_bytes(self.sizes, self.choice.name)
 
     @property
     def plan(self) -> Plan:

@@ -19,6 +19,12 @@ from torchzk.scheduler.circuit_sizes import BlockSize, CircuitSizes
 
 ELEMENT = 32
 """An Fr in limbs."""
+_MADE_ON_CPU, _MADE_ON_GPU = 1 << 18, 1 << 22
+"""Points of G1 that `groth16.setup` makes at a time."""
+_BATCH_ROWS, _BATCH_BYTES = 1 << 23, 120
+"""Rows of copies that `groth16.columns` transposes at a time, and what it makes of a row."""
+_BASIS_ROWS = 1 << 22
+"""Elements of the Lagrange basis that are made at a time."""
 _TURNED = 6
 """Copies of a buffer while `row_bytes` turns its bytes into rows."""
 
@@ -72,7 +78,11 @@ class StageBytes:
     @cached_property
     def always(self) -> int:
         """The key if it stays, matrices, and what no size changes: there in every stage."""
-        return self.needs.PIECES_BYTES + self.matrices + (self.key if self.stays else 0)
+        return self._pieces + self.matrices + (self.key if self.stays else 0)
+
+    @cached_property
+    def _pieces(self) -> int:
+        return self.needs.pieces_bytes(on_cpu=self.sizes.on_cpu)
 
     @cached_property
     def given(self) -> int:
@@ -138,24 +148,30 @@ class StageBytes:
         )
 
     def making_key(self) -> int:
-        """A development key in the making: see `groth16.setup`."""
-        at_once = 1 << 24
-        sizes, points = self.sizes, min(at_once, self.sizes.lengths.h)
-        g1, g2 = QUERIES["h"], QUERIES["b_g2"]
-        made = max(
-            2 * points * self.needs.row_bytes(g1) + self.needs.fixed_base_bytes(points, g1),
-            points * self.needs.row_bytes(g2) + self.needs.fixed_base_bytes(points // 2, g2),
-        )
-        scalars = 5 * ELEMENT * points
+        """A development key in the making, its points not counted: see `groth16.setup`.
+
+        Two vectors are there, and a batch of copies and a transposed matrix, or a piece of points:
+        its scalars, a table of powers, what is made of them, and the piece before.
+        """
+        sizes, needs = self.sizes, self.needs
+        at_once = _MADE_ON_CPU if sizes.on_cpu else _MADE_ON_GPU
+        made = 0
+        for name in ("h", "b_g2"):
+            curve = QUERIES[name]
+            points = min(at_once // curve.degree, sizes.lengths.of(name))
+            piece = 4 * ELEMENT * points + needs.fixed_base_bytes(points, curve)
+            made = max(made, piece + points * needs.row_bytes(curve))
         transposed = max(
-            self.needs.transposed_bytes(m.rows, m.terms, block.columns)
+            needs.transposed_bytes(matrix.rows, matrix.terms, block.columns)
             for block in (sizes.prologue, sizes.block)
-            for m in block.matrices
+            for matrix in block.matrices
         )
-        batch = 120 * max(1 << 23, max(m.rows for m in sizes.block.matrices))
-        batch = min(batch, 120 * sizes.domain.size)
-        columns = transposed + batch
-        return self.always + self.vector + self.assignment + max(columns, scalars + made)
+        rows = max(_BATCH_ROWS, sizes.block.matrices[0].rows)
+        batch = _BATCH_BYTES * min(rows, sizes.domain.size)
+        # powers, differences, their inverses and products, a piece of the basis at a time
+        basis = 7 * ELEMENT * min(_BASIS_ROWS, sizes.domain.size)
+        fixed = self._pieces + self.matrices + self.vector + self.assignment
+        return fixed + max(transposed + batch, basis, made)
 
     def _witness(self) -> int:
         witness = self.sizes.witness

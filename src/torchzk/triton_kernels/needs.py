@@ -7,6 +7,8 @@ are those of `tuning.DEFAULT_ARCH`, as no architecture has others that matter he
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 
 from torchzk.params.curves import Curve
@@ -25,8 +27,7 @@ from torchzk.triton_kernels.quotient_in_turn import (
 )
 from torchzk.triton_kernels.spmv_code import LONGEST
 
-PIECES_BYTES = 32 << 20
-"""Constants, small tensors, the ends of the allocator's blocks: what no size changes."""
+_PIECES = 32 << 20
 _DEFAULT = torch.device("cpu")
 _FULL = ((FR.modulus >> 224) + 1) << 224
 """What `scalar_bound` finds for scalars of any size."""
@@ -37,6 +38,11 @@ _SORTED = 36
 they start from, and the sort's own copies."""
 
 
+def pieces_bytes(*, on_cpu: bool) -> int:
+    """Constants, small tensors, the ends of the allocator's blocks: what no size changes."""
+    return _PIECES
+
+
 def msm_bytes(n: int, curve: Curve, limit_bytes: int) -> int:
     """`msm` of `n` full scalars; what it takes stays below the limit, and may be far below it.
 
@@ -44,19 +50,19 @@ def msm_bytes(n: int, curve: Curve, limit_bytes: int) -> int:
     """
     if n == 0:
         return 0
-    form = cut(n, _FULL, curve, limit_bytes, _DEFAULT)
+    form = _cut(n, curve, limit_bytes)
     return form.points + max(_group_bytes(form, curve), _reduced_bytes(form, curve))
 
 
 def msm_window_bytes(n: int, curve: Curve) -> int:
     """The least limit with which `msm` does not cut `n` points in pieces: one window at a time."""
-    form = cut(n, _FULL, curve, 1 << 62, _DEFAULT)
+    form = _cut(n, curve, 1 << 62)
     return form.points + form.window_bytes(curve)
 
 
 def msm_limit(n: int, curve: Curve, limit_bytes: int) -> int:
     """The least limit with which `msm` of `n` points does what it does with this one."""
-    form = cut(n, _FULL, curve, limit_bytes, _DEFAULT)
+    form = _cut(n, curve, limit_bytes)
     group = min(form.group, form.windows.count)
     return min(limit_bytes, form.points + group * form.window_bytes(curve))
 
@@ -136,6 +142,11 @@ def inverse_bytes(n: int) -> int:
 def row_bytes(curve: Curve) -> int:
     """A point in affine coordinates."""
     return 8 * curve.degree * curve.field.n_limbs
+
+
+@lru_cache(maxsize=1 << 12)
+def _cut(n: int, curve: Curve, limit_bytes: int) -> Cut:
+    return cut(n, _FULL, curve, limit_bytes, _DEFAULT)
 
 
 def _graphed(domain: Domain) -> bool:

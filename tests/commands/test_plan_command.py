@@ -1,0 +1,34 @@
+"""`prove --plan` and what it prints; nothing is run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from torchzk import prove
+
+
+def test_a_plan_is_printed_and_nothing_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    flags = ["--config", "window2k.yaml", "--device", "cpu", "--plan"]
+    assert prove.run([*flags, "--json"]) == 0
+    captured = capsys.readouterr()
+    report = json.loads(captured.out)
+    assert report["ok"] and report["circuit"] == "window-2KiB"
+    assert report["peak_bytes"] == max(report["stage_bytes"].values()) <= report["budget_bytes"]
+    assert not report["in_turn"] and report["key_bytes"] == 11_498_400
+    for stage in ("make a dev key", "witness", "quotient", "msm b_g2"):
+        assert stage in captured.err
+    assert not any(tmp_path.iterdir())
+    assert prove.run(flags) == 0
+    assert "products and quotient at once" in capsys.readouterr().out
+
+
+def test_a_plan_that_cannot_be(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--config", "window2k.yaml", "--device", "cpu", "--plan"]
+    assert prove.run([*flags, "--vram-limit", "much"]) == 2
+    assert "'much' is no size" in capsys.readouterr().err
