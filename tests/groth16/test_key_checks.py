@@ -39,7 +39,9 @@ def with_point(key: MemoryKey, name: str, index: int, point: Point) -> MemoryKey
 @pytest.fixture(params=[4, 1 << 18], ids=["small-batches", "one-batch"], autouse=True)
 def points_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches that cut queries and join them, and batches that hold all."""
-    monkeypatch.setattr(key_checks, "_POINTS_AT_ONCE", request.param)
+    monkeypatch.setattr(
+        key_checks, "_POINTS_AT_ONCE", dict.fromkeys(("cpu", "cuda"), request.param)
+    )
 
 
 def test_sound_keys_pass(backend: Backend, device: torch.device) -> None:

@@ -27,7 +27,8 @@ SUBSETS = 48
 _SUBSETS_TO_FIND = 12
 """The same while a point that is known to be there is looked for."""
 
-_POINTS_AT_ONCE = 1 << 18
+_POINTS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 22}
+"""Each time the host looks at `SUBSETS` points, which takes a GPU's work on a million."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def check_points(
     total = sum(key.lengths.of(query) for query in QUERIES)
     done = 0
     for curve in (G1, G2):
-        for batch in _batches(key, curve):
+        for batch in _batches(key, curve, _POINTS_AT_ONCE[torch.device(device).type]):
             rows = torch.cat([key.query(p.query, p.start, p.stop, device) for p in batch])
             bad = _first_off_curve(backend, rows, curve)
             if bad is not None:
@@ -81,10 +82,10 @@ def check_points(
                 timeline.advance(done / total)
 
 
-def _batches(key: ProvingKey, curve: Curve) -> Iterator[list[_Piece]]:
-    """The points of all queries in `curve`, at most `_POINTS_AT_ONCE` together."""
+def _batches(key: ProvingKey, curve: Curve, most: int) -> Iterator[list[_Piece]]:
+    """The points of all queries in `curve`, at most `most` together."""
     batch: list[_Piece] = []
-    room = _POINTS_AT_ONCE
+    room = most
     for query in (q for q, c in QUERIES.items() if c is curve):
         start, length = 0, key.lengths.of(query)
         while start < length:
@@ -94,7 +95,7 @@ def _batches(key: ProvingKey, curve: Curve) -> Iterator[list[_Piece]]:
             start = stop
             if room == 0:
                 yield batch
-                batch, room = [], _POINTS_AT_ONCE
+                batch, room = [], most
     if batch:
         yield batch
 

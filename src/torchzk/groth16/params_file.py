@@ -37,8 +37,8 @@ from torchzk.groth16.vk_file import (
 )
 from torchzk.params.curves import Curve
 
-_POINTS_AT_ONCE = 1 << 16
-"""Points that `save_key` asks for at a time."""
+_POINTS_AT_ONCE = 1 << 20
+"""Points that are turned to bytes at a time."""
 
 
 @dataclass(frozen=True)
@@ -176,9 +176,12 @@ def write_params(
             while current < names.index(name):
                 current += 1
                 file.write(lengths.of(names[current]).to_bytes(COUNT_BYTES, "big"))
-            _refuse_infinity(name, written[name], rows)
-            file.write(bytes_of_rows(rows, QUERIES[name], backend).numpy().data)
-            written[name] += len(rows)
+            # what is made of rows on the way to the file takes several times what they do
+            for start, stop in steps(len(rows), _POINTS_AT_ONCE):
+                part = rows[start:stop]
+                _refuse_infinity(name, written[name], part)
+                file.write(bytes_of_rows(part, QUERIES[name], backend).numpy().data)
+                written[name] += len(part)
         for name in names[current + 1 :]:
             file.write(lengths.of(name).to_bytes(COUNT_BYTES, "big"))
         if QueryLengths(**written) != lengths:
