@@ -127,7 +127,7 @@ def config_of(args: argparse.Namespace) -> Config:
     config = load_config(args.config)
     names = ("device", "backend", "vram_limit", "input", "keys")
     flags = {key: getattr(args, key, None) for key in names}
-    if flags["keys"] not in (None, "dev"):
+    if flags["keys"] not in (None, "dev", "dev-in-memory", "official"):
         flags["keys"] = Path(flags["keys"])
     return dataclasses.replace(config, **{k: v for k, v in flags.items() if v is not None})
 

@@ -43,7 +43,9 @@ def _parser() -> cli.Parser:
     )
     parser.add_argument("--out", type=Path, metavar="PROOF", help="where the proof is written")
     parser.add_argument("--format", choices=FORMATS, default="raw", help="of that file")
-    parser.add_argument("--keys", metavar="KEYS", help="dev, or a .params file")
+    parser.add_argument(
+        "--keys", metavar="KEYS", help="dev, dev-in-memory, official, or a .params file"
+    )
     parser.add_argument(
         "--randomness",
         type=Path,

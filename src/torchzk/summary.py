@@ -12,7 +12,8 @@ from rich.text import Text
 from torchzk.scheduler.stages import RunRecord, StageUse, idle_seconds, stages_of, uses_of
 from torchzk.timeline import Span
 
-_BAR = 24
+_BAR, _SHORT_BAR = 24, 8
+"""Columns of a bar."""
 
 
 def stage_seconds(spans: Iterable[Span]) -> dict[str, float]:
@@ -42,17 +43,19 @@ def print_stages(console: Console, record: RunRecord) -> None:
     """Stages with seconds, share and a bar of it; with a GPU its time and memory as well."""
     uses = uses_of(record)
     total = sum(use.host_seconds for use in uses if not use.depth)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("stage")
     gpu, plan = bool(record.device), bool(record.planned)
+    # with a GPU there are more columns, and a terminal may have no more than 80
+    width, padding = (_SHORT_BAR, (0, 1, 0, 0)) if gpu else (_BAR, (0, 1, 0, 1))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=not gpu, padding=padding)
+    table.add_column("stage", no_wrap=True)
     names = _columns(gpu, plan)
     for name in names:
-        table.add_column(name, justify="right")
-    table.add_column("", width=_BAR)
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", width=width)
     for use in uses:
         share = use.host_seconds / total if total else 0.0
         style = "dim" if use.depth else ""
-        bar = Text("━" * round(share * _BAR), style="cyan dim" if use.depth else "cyan")
+        bar = Text("━" * round(share * width), style="cyan dim" if use.depth else "cyan")
         shown = Text("  " * use.depth + use.path[-1], style=style)
         cells = [Text(cell, style) for cell in _cells(use, share, gpu, plan)]
         table.add_row(shown, *cells, bar)

@@ -170,3 +170,10 @@ def test_a_full_stdout() -> None:
         _, err = child.communicate(timeout=30)
     assert child.returncode == 6
     assert "ResourceError: the disk is full" in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("keys", ["dev", "dev-in-memory", "official", "some.params"])
+def test_keys_that_have_a_name_are_no_files(keys: str) -> None:
+    args = argparse.Namespace(config="window2k.yaml", keys=keys)
+    named = cli.config_of(args).keys
+    assert named == (Path(keys) if keys == "some.params" else keys)
