@@ -202,6 +202,22 @@ def load_needs(name: BackendName) -> Needs:
             return cast(Needs, of_kernels)
 
 
+def forget_tables(name: BackendName, device: torch.device) -> None:
+    """Give back what a backend keeps on a device for the next call, such as roots of unity.
+
+    It is made again when it is wanted. Waits for the device, whose streams may still read it.
+    """
+    if name == "torch" or device.type != "cuda":
+        return
+    from torchzk.triton_kernels import twiddles
+    from torchzk.triton_kernels.graphs import GRAPHS
+
+    torch.cuda.synchronize(device)
+    GRAPHS.drop()
+    twiddles.roots.cache_clear()
+    torch.cuda.empty_cache()
+
+
 def variant_on(name: BackendName, device: torch.device) -> KernelVariant | None:
     """The variant of a backend's kernels on a device, by known answers there; None for `torch`.
 

@@ -13,6 +13,7 @@ from torchzk.backends import (
     BackendChoice,
     KernelVariant,
     choose_backend,
+    forget_tables,
     load_backend,
     variant_on,
 )
@@ -73,8 +74,7 @@ class Session:
             ResourceError: The device has not the memory, with the numbers.
         """
         if not self._plans:
-            there = budget(self.device, self.config.vram_limit)
-            self._plans.append(plan(self.sizes, self.choice.name, there))
+            self._settle("auto", budget)
         return self._plans[-1]
 
     def plan_for(self, *, key_stays: bool) -> Plan:
@@ -83,9 +83,7 @@ class Session:
         On a CPU it does not matter where the key is.
         """
         if self.device.type != "cpu" and self.plan.key_stays != key_stays:
-            there = budget(self.device, self.config.vram_limit)
-            place: KeyPlace = "device" if key_stays else "host"
-            self._plans.append(plan(self.sizes, self.choice.name, there, key=place))
+            self._settle("device" if key_stays else "host", budget)
         return self.plan
 
     def replan(self) -> Plan:
@@ -94,10 +92,14 @@ class Session:
         Raises:
             ResourceError: Nothing fits, with the numbers.
         """
-        place: KeyPlace = "device" if self.plan.key_stays else "host"
-        there = half_of_the_rest(self.device, self.config.vram_limit)
-        self._plans.append(plan(self.sizes, self.choice.name, there, key=place))
-        return self._plans[-1]
+        self._settle("device" if self.plan.key_stays else "host", half_of_the_rest)
+        return self.plan
+
+    def _settle(self, key: KeyPlace, allowed: Callable[[torch.device, int | None], int]) -> None:
+        """Make a plan. What was kept for another one may be too large for it, and goes."""
+        forget_tables(self.choice.name, self.device)
+        there = allowed(self.device, self.config.vram_limit)
+        self._plans.append(plan(self.sizes, self.choice.name, there, key=key))
 
     def _recall(self, description: str, record: Callable[[], Block]) -> Block:
         def watched() -> Block:
