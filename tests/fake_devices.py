@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import pytest
+
+from torchzk.scheduler.work import Job
 from torchzk.scheduler.worker_device import Device
 from torchzk.timeline import Timeline
+
+STEPS = ("read", "check", "prepare", "stage", "compute", "finish", "end")
+"""Those of a job and of its partitions, as scripts call them."""
 
 
 class BrokenError(Exception):
@@ -141,7 +150,6 @@ class FakePartition:
         for _ in range(3):
             check()
         self._step("compute")
-        check()
 
     def drop(self) -> None:
         self.job.drops.append(self.index)
@@ -208,3 +216,33 @@ class FakeJob:
         self.script.hooks.get(step, lambda: None)()
         if here and self.script.breaks == step:
             raise BrokenError(f"{self.name} breaks at {step}")
+
+
+@contextmanager
+def watchdog(seconds: float = 60.0) -> Iterator[None]:
+    """Fail, and say where every thread is, when they wait for each other for ever."""
+
+    def bark(*_: object) -> None:
+        stacks = (traceback.format_stack(frame)[-3:] for frame in sys._current_frames().values())
+        raise AssertionError("nothing moves:\n" + "\n".join("".join(s) for s in stacks))
+
+    before = signal.signal(signal.SIGALRM, bark)
+    # again and again: leaving a service waits once more
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def count_ends(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    ends: Counter[str] = Counter()
+    real = Job.end
+
+    def end(job: Job, result: bytes | None = None, error: BaseException | None = None) -> None:
+        ends[job.name] += 1
+        real(job, result, error)
+
+    monkeypatch.setattr(Job, "end", end)
+    return ends

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import faulthandler
 import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 
-from fake_devices import BrokenError, FakeDevice, FakeJob, GoneError, Referee, Script
+from fake_devices import (
+    STEPS,
+    BrokenError,
+    FakeDevice,
+    FakeJob,
+    GoneError,
+    Referee,
+    Script,
+    count_ends,
+    watchdog,
+)
 from torchzk.errors import (
     CancelledError,
     DeviceLostError,
@@ -24,21 +32,10 @@ from torchzk.errors import (
 from torchzk.scheduler.memory_budget import MemoryBudget
 from torchzk.scheduler.policies import POLICIES, TWO_LOCKS, Policy
 from torchzk.scheduler.service import DeviceSetup, Limits, Service
-from torchzk.scheduler.work import Job, JobState, Priority
+from torchzk.scheduler.work import JobState, Priority
 from torchzk.timeline import Span, Timeline
 
 WINNING, WINDOW, REST = Priority
-STEPS = ("read", "check", "prepare", "stage", "compute", "finish", "end")
-
-
-@contextmanager
-def watchdog(seconds: float = 60.0) -> Iterator[None]:
-    """Fail, rather than hang, when threads wait for each other for ever."""
-    faulthandler.dump_traceback_later(seconds, exit=True)
-    try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
 
 
 def setups(*devices: FakeDevice, workers: int = 2) -> list[DeviceSetup]:
@@ -112,18 +109,6 @@ def test_a_thousand_mixed_jobs_each_end_once(monkeypatch: pytest.MonkeyPatch) ->
     for kind, job in zip(kinds, jobs, strict=True):
         if kind == "bad":
             assert isinstance(job.error, BrokenError) and job.name in str(job.error)
-
-
-def count_ends(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    ends: Counter[str] = Counter()
-    real = Job.end
-
-    def end(job: Job, result: bytes | None = None, error: BaseException | None = None) -> None:
-        ends[job.name] += 1
-        real(job, result, error)
-
-    monkeypatch.setattr(Job, "end", end)
-    return ends
 
 
 def test_one_jobs_failure_harms_no_other_at_any_step() -> None:
@@ -282,6 +267,27 @@ def test_a_lost_device_is_set_aside_and_its_work_done_elsewhere() -> None:
         assert service.submit("more", FakeJob("more", script, referee)).result(30) == proof(10)
         assert referee.calls["bad compute"] == computed
     assert referee.faults == [] and good.used == bad.used == 0
+
+
+def test_nothing_is_begun_on_a_device_that_is_set_aside() -> None:
+    """Those who wait for its locks are sent away, though its error was another's."""
+    hook, reached, go = gate()
+    a, b, referee = FakeDevice("a"), FakeDevice("b"), Referee()
+
+    def break_it() -> None:
+        if threading.current_thread().name.startswith("a "):
+            hook()
+            raise GoneError("an illegal address")
+
+    script = Script(12, hooks={"compute": break_it}, seconds={"compute": 0.002})
+    with watchdog(), Service(setups(a, b, workers=3)) as service:
+        job = service.submit("job", FakeJob("job", script, referee))
+        assert reached.wait(20)
+        settle(lambda: referee.calls["b compute"] + referee.calls["a stage"])
+        assert referee.calls["a stage"] == 3
+        go.set()
+        assert job.result(20) == proof(12)
+    assert referee.calls["a compute"] == 1 and a.used == b.used == 0
 
 
 def test_with_no_device_left_every_job_ends_and_no_more_are_taken() -> None:
