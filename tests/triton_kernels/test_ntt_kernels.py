@@ -18,6 +18,7 @@ from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import tuning, variants
 from torchzk.triton_kernels.launch import arch_of
+from torchzk.triton_kernels.plans import PLANS
 from torchzk.triton_kernels.tuning import Number, Shape
 from torchzk.triton_kernels.variants import edges
 from triton_kernels.lanes import INTERPRETED
@@ -59,13 +60,15 @@ def test_groups_of_blocks(device: torch.device, monkeypatch: pytest.MonkeyPatch)
     arch = arch_of(device)
     monkeypatch.setitem(tuning.SHAPES, ("ntt pass", 8, arch), Shape(32, 1, "test"))
     monkeypatch.setitem(tuning.NUMBERS, ("ntt group", 8, arch), Number(((0, 2),), "test"))
-    # a graph would keep what was tuned when it was captured
+    # graphs and plans keep what was tuned when they were made
     monkeypatch.setitem(tuning.NUMBERS, ("ntt graph", 8, arch), Number(((0, 0),), "test"))
+    PLANS.drop()
     # the last pass of radix 8 or 2 has blocks of 32 lanes or more
     domain = Domain(8 if variants.choose(device).variant == "ptx" else 6)
     x = pack(sample(FR, 5 * domain.size, 8), FR, device).reshape(8, 5, domain.size)
     for name in ("ntt_dif", "intt_dit"):
         assert torch.equal(getattr(kernels, name)(x, domain), getattr(reference, name)(x, domain))
+    PLANS.drop()
 
 
 def test_the_sum_that_defines_it(device: torch.device) -> None:

@@ -37,11 +37,12 @@ if not INTERPRETED:
 
     def test_every_kernel_runs(device: torch.device) -> None:
         """So that what is watched by `sanitize.py` is all there is."""
-        from torchzk.triton_kernels import graphs, twiddles
+        from torchzk.triton_kernels import graphs, plans, twiddles
         from triton_kernels import launches
 
         # nothing that an earlier test has left is launched again
         graphs.GRAPHS.drop()
+        plans.PLANS.drop()
         twiddles.roots.cache_clear()
         with launches.recorded() as launched:
             for operation in CHOSEN.values():

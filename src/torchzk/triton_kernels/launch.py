@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -39,6 +41,38 @@ def number_on(device: torch.device, op: str, n_limbs: int, log_n: int = 0) -> in
 # what Triton compiled, by what it depends on; see `run`
 _COMPILED: dict[tuple[Any, ...], Any] = {}
 
+Log = list[tuple[Callable[..., None], tuple[Any, ...]]]
+"""Launches: what starts a compiled kernel over its grid, and the arguments it was given."""
+
+
+class _Noting(threading.local):
+    log: Log | None = None
+
+
+_NOTING = _Noting()
+
+
+def can_be_noted(device: torch.device) -> bool:
+    """Whether `noting` sees what is launched there: what `run` compiles once."""
+    return device.type == "cuda" and not torch.version.hip
+
+
+@contextmanager
+def noting() -> Iterator[Log]:
+    """Note what this thread launches by `run` meanwhile."""
+    log: Log = []
+    before, _NOTING.log = _NOTING.log, log
+    try:
+        yield log
+    finally:
+        _NOTING.log = before
+
+
+def stream_on(device: torch.device) -> int:
+    """The current stream, as kernels take it."""
+    stream: int = triton.runtime.driver.active.get_current_stream(device.index)
+    return stream
+
 
 def run(
     kernel: Any,
@@ -68,7 +102,8 @@ def run(
         kernel[grid](*args, **constants, num_warps=num_warps)
         return
     device = torch.cuda.current_device()
-    key = (kernel, device, num_warps, registers, *constants.values(), *map(_kind, args))
+    # by identity: Triton takes longer to hash a kernel than this to find it
+    key = (id(kernel), device, num_warps, registers, *constants.values(), *map(_kind, args))
     compiled = _COMPILED.get(key)
     if compiled is None:
         limit = {} if registers is None else {"maxnreg": registers}
@@ -77,16 +112,21 @@ def run(
         for p, x in zip(kernel.params, args, strict=False):
             if not (p.do_not_specialize or isinstance(x, torch.Tensor)):
                 raise TypeError(f"{kernel.__name__} lacks {p.name} in do_not_specialize")
-        _COMPILED[key] = kernel[grid](*args, **constants, num_warps=num_warps, **limit)
-        return
-    compiled[(*grid, 1, 1)[:3]](*args, *constants.values())
+        compiled = kernel[grid](*args, **constants, num_warps=num_warps, **limit)
+        _COMPILED[key] = compiled
+    else:
+        compiled[(*grid, 1, 1)[:3]](*args, *constants.values())
+    if _NOTING.log is not None:
+        _NOTING.log.append((compiled[(*grid, 1, 1)[:3]], (*args, *constants.values())))
 
 
 def _kind(x: Any) -> Any:
     """What a compiled kernel depends on of an argument."""
+    if type(x) is int:
+        return -(1 << 31) <= x < 1 << 31
     if isinstance(x, torch.Tensor):
         return x.dtype, x.data_ptr() % 16 == 0
-    return type(x), -(1 << 31) <= x < 1 << 31
+    return type(x)
 
 
 def launch(
@@ -95,7 +135,7 @@ def launch(
     """Run `kernel(*args, **constants, BLOCK)` over `n` elements; nothing for none."""
     if n == 0:
         return
-    grid = (triton.cdiv(n, shape.block),)
+    grid = (-(-n // shape.block),)
     with on_device(device):
         run(
             kernel,

@@ -2,13 +2,14 @@
 
 The forward transform takes stages of falling distance (Gentleman and Sande, 1966), the inverse of
 rising distance (Cooley and Tukey, 1965). Three stages a pass: eight elements stay in registers.
-Passes over few elements take less time than their launches, and are launched as one graph.
+Passes over few elements take less time than their launches: these go by plans, or as one graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,9 +19,10 @@ from torchzk.ops.ntt import check_vectors
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import ntt_passes, twiddles
-from torchzk.triton_kernels.graphs import GRAPHS, Launches
+from torchzk.triton_kernels.graphs import GRAPHS
 from torchzk.triton_kernels.launch import aligned, launch, number_on, shape_on
 from torchzk.triton_kernels.ntt_code import NttCode, ntt_code_on
+from torchzk.triton_kernels.plans import PLANS, Recipe
 
 
 @dataclass(frozen=True)
@@ -45,45 +47,40 @@ class Tables:
 def ntt_dif(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.ntt_dif`, bit for bit."""
 
-    def run(x: torch.Tensor, tables: Tables) -> torch.Tensor:
-        out = torch.empty_like(x)
-        forth(out, x, domain, tables, scratch(x), inverse=False)
-        return out
+    def write(tables: Tables, out: torch.Tensor, rows: torch.Tensor, x: torch.Tensor) -> None:
+        forth(out, x, domain, tables, rows, inverse=False)
 
-    return _transform("ntt_dif", run, x, domain)
+    return _transform("ntt_dif", write, x, domain)
 
 
 def intt_dit(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.intt_dit`, bit for bit."""
 
-    def run(x: torch.Tensor, tables: Tables) -> torch.Tensor:
-        out = torch.empty_like(x)
-        back(out, x, domain, tables, scratch(x), inverse=True, scaled=True)
-        return out
+    def write(tables: Tables, out: torch.Tensor, rows: torch.Tensor, x: torch.Tensor) -> None:
+        back(out, x, domain, tables, rows, inverse=True, scaled=True)
 
-    return _transform("intt_dit", run, x, domain)
+    return _transform("intt_dit", write, x, domain)
 
 
 def ntt(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.ntt`, bit for bit."""
 
-    def run(x: torch.Tensor, tables: Tables) -> torch.Tensor:
-        out = torch.empty_like(x)
-        forth(out, x, domain, tables, scratch(x), inverse=False)
-        return bit_reversed(out, domain)
+    def write(tables: Tables, out: torch.Tensor, turned: torch.Tensor, x: torch.Tensor) -> None:
+        # until the end, `out` has room for the rows
+        forth(turned, x, domain, tables, out, inverse=False)
+        bit_reversed(turned, domain, out=out)
 
-    return _transform("ntt", run, x, domain)
+    return _transform("ntt", write, x, domain)
 
 
 def intt(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.intt`, bit for bit."""
 
-    def run(x: torch.Tensor, tables: Tables) -> torch.Tensor:
-        turned = bit_reversed(x, domain)
-        back(turned, turned, domain, tables, scratch(turned), inverse=True, scaled=True)
-        return turned
+    def write(tables: Tables, out: torch.Tensor, rows: torch.Tensor, x: torch.Tensor) -> None:
+        bit_reversed(x, domain, out=out)
+        back(out, out, domain, tables, rows, inverse=True, scaled=True)
 
-    return _transform("intt", run, x, domain)
+    return _transform("intt", write, x, domain)
 
 
 def coset_scale(x: torch.Tensor, shift: int) -> torch.Tensor:
@@ -239,11 +236,6 @@ def back(
         x = to
 
 
-def scratch(x: torch.Tensor) -> torch.Tensor:
-    """Room for the rows of a transform of `x`."""
-    return torch.empty(x.numel(), dtype=x.dtype, device=x.device)
-
-
 def launch_pass(
     kernel: Any, n_lanes: int, device: torch.device, *args: Any, **constants: Any
 ) -> None:
@@ -251,28 +243,32 @@ def launch_pass(
     launch(kernel, n_lanes, shape_on(device, "ntt pass", FR.n_limbs), device, *args, **constants)
 
 
-def graphed(key: tuple[Any, ...], make: Callable[[], Launches], *xs: torch.Tensor) -> torch.Tensor:
-    """What `make()(*xs)` returns, by a graph if the vectors are short: see `graphs.Graphs.run`."""
+def launched(key: tuple[Any, ...], make: Callable[[], Recipe], *xs: torch.Tensor) -> torch.Tensor:
+    """What `make()(*xs)` returns: by a graph if the vectors are short, by a plan if not.
+
+    See `graphs.Graphs.run` and `plans.Plans.run`.
+    """
     n_elements = xs[0].numel() // 8
     # of nothing, there would be nothing to capture
     if n_elements and number_on(
         xs[0].device, "ntt graph", FR.n_limbs, (n_elements - 1).bit_length()
     ):
         return GRAPHS.run(key, make, *xs)
-    return make()(*xs)
+    return PLANS.run(key, make, *xs)
 
 
 def _transform(
     name: str,
-    run: Callable[[torch.Tensor, Tables], torch.Tensor],
+    write: Callable[[Tables, torch.Tensor, torch.Tensor, torch.Tensor], None],
     x: torch.Tensor,
     domain: Domain,
 ) -> torch.Tensor:
+    """What `write` writes to the first of its tensors; the second is scratch, the third `x`."""
     check_vectors(x, domain)
     x = aligned(x)
 
-    def make() -> Launches:
+    def make() -> Recipe:
         tables = Tables.of(domain, max(domain.log_n - 1, 0), x.device)
-        return lambda x: run(x, tables)
+        return Recipe(2, partial(write, tables))
 
-    return graphed((name, domain, ntt_code_on(x.device)), make, x)
+    return launched((name, domain, ntt_code_on(x.device)), make, x)

@@ -7,6 +7,8 @@ of the next read the same elements, and are one kernel.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from torchzk.errors import LayoutError
@@ -14,19 +16,19 @@ from torchzk.ops.ntt import check_vectors
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import ntt_passes, twiddles
-from torchzk.triton_kernels.graphs import Launches
 from torchzk.triton_kernels.launch import aligned
 from torchzk.triton_kernels.ntt import (
     Tables,
     back,
     bit_reversed,
     forth,
-    graphed,
     in_rows,
     launch_pass,
+    launched,
     passes,
 )
 from torchzk.triton_kernels.ntt_code import NttCode, ntt_code_on
+from torchzk.triton_kernels.plans import Recipe
 
 
 def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) -> torch.Tensor:
@@ -37,12 +39,12 @@ def quotient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, domain: Domain) 
             got = f"{list(x.shape)} on {x.device}"
             raise LayoutError(f"the quotient takes single vectors on one device, got {got}")
 
-    def make() -> Launches:
+    def make() -> Recipe:
         tables = Tables.of(domain, domain.log_n, a.device)
         factors = scales(domain, tables.code, a.device)
-        return lambda a, b, c: _quotient(a, b, c, domain, tables, factors)
+        return Recipe(3, partial(_quotient, domain, tables, factors))
 
-    return graphed(("quotient", domain, ntt_code_on(a.device)), make, *map(aligned, (a, b, c)))
+    return launched(("quotient", domain, ntt_code_on(a.device)), make, *map(aligned, (a, b, c)))
 
 
 def quotient_bytes(domain: Domain) -> int:
@@ -68,14 +70,17 @@ def scales(domain: Domain, code: NttCode, device: torch.device) -> torch.Tensor:
 
 
 def _quotient(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    c: torch.Tensor,
     domain: Domain,
     tables: Tables,
     factors: torch.Tensor,
-) -> torch.Tensor:
-    """The launches, on vectors that are `aligned`."""
+    one: torch.Tensor,
+    two: torch.Tensor,
+    three: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+) -> None:
+    """The launches, on vectors that are `aligned`; the result is in `one`."""
     device, n, log_n = a.device, domain.size, domain.log_n
     code, table = tables.code, tables.roots
     all_passes = passes(log_n, code)
@@ -96,7 +101,6 @@ def _quotient(
         )
         back(out, out, domain, tables, room, inverse=False, coset=True, first=1, stop=stop)
 
-    one, two, three = (torch.empty(8, n, dtype=torch.int32, device=device) for _ in range(3))
     evaluate(b, one, three, n_passes)
     evaluate(a, two, three, n_passes - 1)
     x = three if rows else two
@@ -126,4 +130,4 @@ def _quotient(
         FINISHED=one_pass,
         T=code,
     )
-    return bit_reversed(two, domain, out=one)
+    bit_reversed(two, domain, out=one)

@@ -1,0 +1,119 @@
+"""Plans: what is noted of launches, and what is started again; on any machine."""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from torchzk.triton_kernels import launch
+from torchzk.triton_kernels.plans import Plans, Recipe
+
+Call = tuple[object, ...]
+STREAM = 7
+
+
+class Kernels:
+    """Stands in for compiled kernels: notes what is started by a plan, and with what."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.started: list[Call] = []
+
+    def launch(self, name: str, *args: object) -> None:
+        def start(*given: object, stream: int) -> None:
+            self.started.append((name, stream, *given))
+
+        assert launch._NOTING.log is not None
+        launch._NOTING.log.append((start, args))
+
+
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> Kernels:
+    monkeypatch.setattr(launch, "can_be_noted", lambda device: True)
+    monkeypatch.setattr(launch, "on_device", lambda device: nullcontext())
+    monkeypatch.setattr(launch, "stream_on", lambda device: STREAM)
+    return Kernels()
+
+
+def vector(n: int = 4) -> torch.Tensor:
+    return torch.zeros(8, n, dtype=torch.int32)
+
+
+def recipe(kernels: Kernels, table: torch.Tensor) -> Recipe:
+    def write(out: torch.Tensor, room: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+        kernels.launch("first", room, a, table, 3, "constant")
+        kernels.launch("second", out, room, b, 4)
+
+    kernels.made += 1
+    return Recipe(2, write)
+
+
+def test_only_the_tensors_of_a_call_change(kernels: Kernels) -> None:
+    plans, table = Plans(4), vector(2)
+    x = vector()
+    # one tensor as both inputs: the next call has two
+    plans.run("key", lambda: recipe(kernels, table), x, x)
+    assert kernels.started == [] and kernels.made == len(plans) == 1
+    for _ in range(2):
+        kernels.started.clear()
+        a, b = vector(), vector()
+        out = plans.run("key", lambda: recipe(kernels, table), a, b)
+        (*first, three, constant), (*second, four) = kernels.started
+        room = first[2]
+        assert first == ["first", STREAM, room, a.data_ptr(), table.data_ptr()]
+        assert second == ["second", STREAM, out.data_ptr(), room, b.data_ptr()]
+        assert (three, constant, four) == (3, "constant", 4)
+        assert out.shape == a.shape and room not in (out.data_ptr(), a.data_ptr(), b.data_ptr())
+    assert kernels.made == 1
+
+
+def test_keys_and_shapes_have_plans_of_their_own(kernels: Kernels) -> None:
+    plans, table = Plans(2), vector(2)
+    for key, n, made in (
+        ("a", 4, 1),
+        ("a", 4, 1),
+        ("b", 4, 2),
+        ("b", 5, 3),
+        ("b", 4, 3),
+        ("a", 4, 4),
+    ):
+        plans.run(key, lambda: recipe(kernels, table), vector(n), vector(n))
+        assert (kernels.made, len(plans)) == (made, min(made, 2))
+    plans.drop()
+    assert len(plans) == 0
+
+
+def test_nothing_on_the_device_is_kept(kernels: Kernels) -> None:
+    plans, tables = Plans(2), [vector(2)]
+    a, b = vector(), vector()
+    out = plans.run("key", lambda: recipe(kernels, tables[0]), a, b)
+    gone = [weakref.ref(x) for x in (a, b, out, tables[0])]
+    del a, b, out, tables[0]
+    assert [x() for x in gone] == [None] * 4
+    # so it is made again, with another table
+    tables.append(vector(2))
+    for made in (2, 2):
+        plans.run("key", lambda: recipe(kernels, tables[0]), vector(), vector())
+        assert kernels.made == made
+    assert kernels.started[0][4] == tables[0].data_ptr()
+
+
+def test_a_view_of_a_tensor_is_refused(kernels: Kernels) -> None:
+    """Its address would be taken for a constant's."""
+
+    def write(out: torch.Tensor, x: torch.Tensor) -> None:
+        kernels.launch("first", out, x[4:])
+
+    with pytest.raises(ValueError, match="as they are"):
+        Plans(1).run("key", lambda: Recipe(1, write), vector())
+
+
+def test_launches_of_others_are_not_noted() -> None:
+    with launch.noting() as outer:
+        with launch.noting() as inner:
+            assert launch._NOTING.log is inner
+        assert launch._NOTING.log is outer
+    assert launch._NOTING.log is None
