@@ -82,7 +82,7 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         else:
             with api.get_keys(session) as keys:
                 result = api.prove(session, job, keys, fixed)
-                run.planned |= {stage.name: stage.bytes for stage in session.plan.stages}
+                run.planned |= session.plan.stage_bytes
             _warn(screen, result)
             run.facts["outcome"] = "verified"
             where = _keep(args, screen, run, result.proof)

@@ -233,6 +233,21 @@ def test_a_step_that_fails_leaves_its_row_and_those_before(
     assert (folder / "timeline.png").is_file()
 
 
+def test_a_fault_ends_the_benchmark_and_leaves_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def fault(*_: object) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(api, "get_keys", fault)
+    code, rows = bench(tmp_path, "proof.window2k", "proof.winning2k")
+    assert code == 1
+    assert [r["name"] for r in rows] == ["proof.window2k"] * 4
+    assert rows[3]["error"].startswith("RuntimeError: CUDA error") and not rows[3]["right"]
+
+
 @dataclass(frozen=True)
 class Moment:
     """A moment of the host's clock, which is past at once."""

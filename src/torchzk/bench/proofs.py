@@ -40,7 +40,6 @@ from torchzk.groth16.prover import Randomisers
 from torchzk.groth16.verifier import verify_batch
 from torchzk.scheduler import pipeline
 from torchzk.scheduler.key_store import Keys
-from torchzk.scheduler.plan import Plan
 from torchzk.scheduler.session import Session
 from torchzk.scheduler.sinks import Run, peak_rss
 from torchzk.scheduler.stages import RunRecord
@@ -160,16 +159,25 @@ class ProofSteps:
         return {"bytes": n_bytes, "bytes_per_s": n_bytes / seconds, "key_on": "host"}
 
     def _step(self, name: str, work: Callable[[], Figures]) -> bool:
-        """Run one step, keep its row, and go on after errors that a proof may end with."""
+        """Run one step and keep its row, whatever happens; go on after errors a proof may end with.
+
+        Returns:
+            Whether it was right.
+        """
         start = time.perf_counter()
-        figures: Figures
         try:
             with self.setting.timeline.span(name):
                 figures = work()
-        except (TorchzkError, torch.OutOfMemoryError) as e:
-            figures = {"error": f"{type(e).__name__}: {e}"}
-            self.setting.warn(f"{self.benchmark.name}, {name}: {figures['error']}")
-        right = "error" not in figures and figures.get("right", True)
+        except Exception as e:
+            self._keep(name, start, {"right": False, "error": f"{type(e).__name__}: {e}"})
+            if not isinstance(e, TorchzkError | torch.OutOfMemoryError):
+                raise
+            self.setting.warn(f"{self.benchmark.name}, {name}: {type(e).__name__}: {e}")
+            return False
+        return self._keep(name, start, figures)
+
+    def _keep(self, name: str, start: float, figures: Figures) -> bool:
+        right = bool(figures.get("right", True))
         self.ok &= right
         seconds = time.perf_counter() - start
         head = {"name": self.benchmark.name, "step": name, "seconds": seconds, "right": right}
@@ -221,7 +229,10 @@ class ProofSteps:
             torch.cuda.synchronize(session.device)
         seconds = time.perf_counter() - start
         part = since(self.setting.run.record(), first)
-        memory = memory_of(part, {"make key": session.plan.making_key})
+        plan = session.plan
+        # the scratch, and of a key that stays all that is there by then
+        made_in = plan.making_key + (plan.key_bytes if made[0].stays else 0)
+        memory = memory_of(part, {"make key": made_in})
         return {
             "stages_ms": stages_ms(part),
             "points": vars(made[0].proving.lengths),
@@ -252,7 +263,7 @@ class ProofSteps:
         p50 = times["p50_s"]
         self.proof = self.proof or proof
         replanned, plan = session.plan is not plan, session.plan
-        memory = memory_of(parts[-1], planned(plan))
+        memory = memory_of(parts[-1], plan.stage_bytes)
         figures: Figures = {
             "limit_bytes": limit,
             "first_s": times_of(parts[:1])["p50_s"],
@@ -304,7 +315,7 @@ class ProofSteps:
             "right": same,
             "same_bytes": same,
             **times_of([part]),
-            **memory_of(part, planned(session.plan)),
+            **memory_of(part, session.plan.stage_bytes),
             **held_against(seconds, self.benchmark.whole or Target()),
         }
 
@@ -324,11 +335,6 @@ class ProofSteps:
             "rss_slope": slope(rss),
             "device_slope": slope(device) if device else None,
         }
-
-
-def planned(plan: Plan) -> dict[str, int]:
-    """Bytes of the device by the names of stages."""
-    return {stage.name: stage.bytes for stage in plan.stages}
 
 
 def free(device: torch.device) -> None:
