@@ -17,25 +17,23 @@ from torch.utils._pytree import tree_leaves
 class Watched:
     """Bytes of the tensors made since the watch began."""
 
-    alive: int = 0
     peak: int = 0
-    _known: set[int] = field(default_factory=set)
+    _storages: dict[int, weakref.ref[torch.UntypedStorage]] = field(default_factory=dict)
+
+    @property
+    def alive(self) -> int:
+        """Bytes there are now; a storage may have been made smaller since."""
+        there = [(key, reference()) for key, reference in self._storages.items()]
+        self._storages = {key: self._storages[key] for key, storage in there if storage is not None}
+        return sum(storage.nbytes() for _, storage in there if storage is not None)
 
     def see(self, tensor: torch.Tensor) -> None:
-        """Count a tensor's storage, once, until it is gone."""
+        """Count a tensor's storage until it is gone."""
         storage = tensor.untyped_storage()
-        key = storage._cdata
-        if key in self._known:
-            return
-        self._known.add(key)
-        size = storage.nbytes()
-        self.alive += size
-        self.peak = max(self.peak, self.alive)
-        weakref.finalize(storage, self._gone, key, size)
-
-    def _gone(self, key: int, size: int) -> None:
-        self._known.discard(key)
-        self.alive -= size
+        known = self._storages.get(storage._cdata)
+        if known is None or known() is None:
+            self._storages[storage._cdata] = weakref.ref(storage)
+            self.peak = max(self.peak, self.alive)
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -19,7 +19,7 @@ import torch
 from triton_kernels.lanes import INTERPRETED, KERNEL_TESTS, RUNS_KERNELS
 
 _HOST = ["test_ptx.py", "test_ptx_shoup.py", "test_compile.py", "test_repeated.py", "test_plans.py"]
-_HOST += ["test_quotient_memory.py"]
+_HOST += ["test_quotient_memory.py", "test_needs.py"]
 # the first is for a GPU alone, as is one test of the second; elsewhere they are skipped, and say so
 _HOST += ["test_long_vectors.py", "test_warm.py"]
 # modules that call operations as often as they say

@@ -1,0 +1,102 @@
+"""What the kernels' sums are said to take, against what their launchers allocate.
+
+Nothing is launched: digits are random numbers, which is what those of random scalars are, and no
+point is ever computed. So sizes are as on a GPU, where the shares of lanes show.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from memory_tracker import watch_memory
+from torchzk.params.curves import G1, G2, Curve
+from torchzk.params.domains import Domain
+from torchzk.params.fields import FR
+from torchzk.triton_kernels import batch_add as batch_add_module
+from torchzk.triton_kernels import msm_buckets, msm_digits, msm_reduce, needs, pair_sums
+
+# the package's functions have the names of their modules
+MSM = __import__("torchzk.triton_kernels.msm", fromlist=["msm"])
+BATCH_ADD = __import__("torchzk.triton_kernels.batch_add", fromlist=["batch_add"])
+assert callable(batch_add_module)
+N = 1 << 19
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kernel is launched, and random keys come in place of digits."""
+
+    def keys(self: msm_digits.Digits, first: int, last: int) -> torch.Tensor:
+        n, sizes = self.scalars.shape[1], self.windows.sizes
+        rows = torch.arange(last - first).unsqueeze(1) * 2 * sizes
+        return (torch.randint(0, 2 * sizes, (last - first, n)) + rows).to(torch.int32)
+
+    for module in (msm_buckets, msm_digits, msm_reduce, pair_sums):
+        monkeypatch.setattr(module, "launch", lambda *_, **__: None)
+    for module in (msm_reduce, pair_sums):
+        monkeypatch.setattr(
+            module,
+            "field_code_on",
+            lambda device, field, degree=1: SimpleNamespace(W=degree * field.n_limbs),
+        )
+    monkeypatch.setattr(msm_digits.Digits, "keys", keys)
+    monkeypatch.setattr(MSM, "fold", lambda points, curve: None)
+    monkeypatch.setattr(BATCH_ADD, "rows_to_points", lambda rows, curve: [None])
+    # what no kernel has written is read as an index
+    monkeypatch.setattr(torch, "empty", torch.zeros)
+
+
+def scalars(n: int) -> torch.Tensor:
+    words = torch.randint(-(1 << 31), 1 << 31, (8, n), dtype=torch.int64).to(torch.int32)
+    words[7] = torch.randint(0, FR.modulus >> 224, (n,), dtype=torch.int32)
+    return words
+
+
+@pytest.mark.parametrize("curve", [G1, G2], ids=["G1", "G2"])
+@pytest.mark.parametrize("windows", [1, 3])
+def test_a_multiplication_takes_what_it_is_said_to(curve: Curve, windows: int) -> None:
+    limit = windows * needs.msm_window_bytes(N, curve)
+    given = scalars(N), torch.zeros(N, *curve.row_shape, dtype=torch.int32)
+    with watch_memory() as watched:
+        MSM.msm(*given, curve, limit_bytes=limit)
+    said = needs.msm_bytes(N, curve, limit)
+    assert said <= limit
+    assert 1.0 <= said / watched.peak <= 1.1
+    # the least limit that changes nothing
+    least = needs.msm_limit(N, curve, limit)
+    assert least <= limit and needs.msm_bytes(N, curve, least) == said
+
+
+def test_points_are_cut_where_one_window_does_not_fit() -> None:
+    limit = needs.msm_window_bytes(N, G1) // 3
+    given = scalars(N), torch.zeros(N, *G1.row_shape, dtype=torch.int32)
+    with watch_memory() as watched:
+        MSM.msm(*given, G1, limit_bytes=limit)
+    assert watched.peak <= needs.msm_bytes(N, G1, limit) <= limit
+
+
+@pytest.mark.parametrize("curve", [G1, G2], ids=["G1", "G2"])
+def test_a_sum_of_points_takes_what_it_is_said_to(curve: Curve) -> None:
+    points = torch.zeros(N, *curve.row_shape, dtype=torch.int32)
+    chosen = torch.ones(N, dtype=torch.bool)
+    with watch_memory() as watched:
+        BATCH_ADD.batch_add(points, chosen, curve)
+    assert 1.0 <= needs.batch_add_bytes(N, curve) / watched.peak <= 1.1
+
+
+def test_figures_grow_with_sizes() -> None:
+    for curve in (G1, G2):
+        for n in (1, 1000, 1 << 17, 1 << 22):
+            assert needs.fixed_base_bytes(2 * n, curve) > needs.fixed_base_bytes(n, curve) > 0
+            assert needs.batch_add_bytes(2 * n, curve) > needs.batch_add_bytes(n, curve) > 0
+    for log_n in range(24):
+        domain, larger = Domain(log_n), Domain(log_n + 1)
+        assert needs.quotient_in_turn_bytes(larger) > needs.quotient_in_turn_bytes(domain)
+        assert needs.tables_bytes(domain, in_turn=False) > needs.tables_bytes(domain, in_turn=True)
+        # beside three vectors, and beside none
+        vectors = 3 * 32 * domain.size
+        both = needs.quotient_bytes(domain) + vectors, needs.quotient_in_turn_bytes(domain)
+        assert both[0] > both[1]
