@@ -59,7 +59,7 @@ def test_the_first_unsatisfied_row(
     device: torch.device,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", at_once)
     inputs, aux = values(3)
     aux[place] = (aux[place] + 1) % FR.modulus
     assignment = _assignment(inputs, aux, device)

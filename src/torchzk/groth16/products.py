@@ -16,7 +16,7 @@ from torchzk.params.fields import FR
 
 MATRICES = ("a", "b", "c")
 
-_ROWS_AT_ONCE = 1 << 22
+ROWS_AT_ONCE = 1 << 22
 """Rows that are multiplied at once where they are only checked; a copy of the block at least."""
 
 
@@ -96,7 +96,7 @@ def unsatisfied_in_turn(backend: Backend, r1cs: R1cs, assignment: Assignment) ->
     first = torch.full((), n, dtype=torch.int64, device=device)
     start = 0
     for block, copies in parts(r1cs, device):
-        step = max(1, _ROWS_AT_ONCE // max(1, block.n_constraints))
+        step = max(1, ROWS_AT_ONCE // max(1, block.n_constraints))
         for k in range(copies.first, copies.last, step):
             some = replace(copies, first=k, last=min(k + step, copies.last))
             rows = (some.last - some.first) * block.n_constraints
@@ -104,6 +104,8 @@ def unsatisfied_in_turn(backend: Backend, r1cs: R1cs, assignment: Assignment) ->
             for out, matrix in zip(abc, block_matrices(block, device), strict=True):
                 backend.spmv_copies(matrix, some, assignment.inputs, assignment.aux, out)
             found = backend.first_unsatisfied(*abc)
+            # before the next three are made
+            del abc, out
             first = torch.minimum(first, torch.where(found < rows, found + start, n))
             start += rows
     row = int(first)

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from torchzk.backends import Needs
 from torchzk.groth16.keys import QUERIES
-from torchzk.groth16.products import _ROWS_AT_ONCE
+from torchzk.groth16.products import ROWS_AT_ONCE
 from torchzk.groth16.room import Room
 from torchzk.groth16.staging import BUFFER_BYTES
 from torchzk.params.curves import Curve
@@ -189,9 +189,10 @@ class StageBytes:
         longest = max(m.longest for m in sizes.block.matrices)
         if not self.in_turn:
             return kept + 3 * self.vector + max(self.needs.spmv_bytes(rows, longest), first)
-        # some copies at a time, and the vectors of the last ones until the next are there
-        rows = min(rows, max(_ROWS_AT_ONCE, sizes.block.matrices[0].rows))
-        vectors = 2 * 3 * ELEMENT * rows
+        # the prologue, then some copies at a time
+        rows = min(rows, max(ROWS_AT_ONCE, sizes.block.matrices[0].rows))
+        rows = max(rows, sizes.prologue.matrices[0].rows)
+        vectors = 3 * ELEMENT * rows
         return kept + vectors + max(self.needs.spmv_bytes(rows, longest), first)
 
     def _quotient(self) -> int:
