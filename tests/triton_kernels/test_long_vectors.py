@@ -13,10 +13,20 @@ import pytest
 import torch
 
 from torchzk.ops.csr import Csr
-from torchzk.ops.layout import pack_mont, unpack
+from torchzk.ops.layout import ONE, OTHER, ZERO, pack_mont, unpack
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
-from torchzk.triton_kernels import intt, mont_mul, ntt, scale, spmv, sub
+from torchzk.triton_kernels import (
+    classes,
+    first_unsatisfied,
+    from_mont_at,
+    intt,
+    mont_mul,
+    ntt,
+    scale,
+    spmv,
+    sub,
+)
 from torchzk.triton_kernels.msm_digits import NO_KEY, Windows, digits
 
 # the package's name for the module is that of its function
@@ -104,6 +114,30 @@ def test_sparse_products(device: torch.device) -> None:
     terms = at(z, [i * factor % N for i in index])
     assert at(got, index) == [table[i % 3] * v % P for i, v in zip(index, terms, strict=True)]
     assert torch.equal(spmv(matrix, z), got)
+
+
+def test_values(device: torch.device) -> None:
+    """Classes, canonical values by an index that turns everything round, and rows."""
+    x, index = elements(device, N), places(N)
+    x[:, index[::2]] = pack_mont([1], FR, device)
+    x[:, index[1::4]] = 0
+    values = at(x, index)
+    known = {0: ZERO, FR.to_mont(1): ONE}
+    kinds = classes(x)
+    assert kinds[torch.tensor(index, device=device)].tolist() == [
+        known.get(v, OTHER) for v in values
+    ]
+    back = torch.arange(N - 1, -1, -1, dtype=torch.int32, device=device)
+    out = torch.empty_like(x)
+    from_mont_at(x, back, out)
+    assert at(out, [N - 1 - i for i in index]) == [FR.from_mont(v) for v in values]
+    from_mont_at(x, None, x)
+    assert torch.equal(x, out.flip(1))
+    square = mont_mul(x, x, FR)
+    assert int(first_unsatisfied(x, x, square)) == N
+    for row in (N - 1, (8 << LOG) - 7 * N, 5):
+        square[7, row] ^= 1
+        assert int(first_unsatisfied(x, x, square)) == row
 
 
 def test_digits(device: torch.device) -> None:
