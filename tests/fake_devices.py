@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from torchzk.scheduler.memory_budget import MemoryBudget
+from torchzk.scheduler.service import DeviceSetup
 from torchzk.scheduler.work import Job
 from torchzk.scheduler.worker_device import Device
 from torchzk.timeline import Timeline
@@ -246,3 +248,35 @@ def count_ends(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     monkeypatch.setattr(Job, "end", end)
     return ends
+
+
+def setups(*devices: FakeDevice, workers: int = 2) -> list[DeviceSetup]:
+    return [DeviceSetup(d, MemoryBudget(d.name, d.capacity), workers) for d in devices]
+
+
+def gate() -> tuple[Callable[[], None], threading.Event, threading.Event]:
+    """A hook that says when it is reached, and waits until it may go on."""
+    reached, go = threading.Event(), threading.Event()
+
+    def hook() -> None:
+        reached.set()
+        assert go.wait(20)
+
+    return hook, reached, go
+
+
+def proof(n: int) -> bytes:
+    return bytes(range(n))
+
+
+def settle(count: Callable[[], int], least: int) -> None:
+    """Wait until a count is there, and then until it has not grown for a while."""
+    end = time.monotonic() + 20
+    while count() < least:
+        assert time.monotonic() < end, f"{count()} of {least}"
+        time.sleep(0.001)
+    last, since = count(), time.monotonic()
+    while time.monotonic() < since + 0.05:
+        time.sleep(0.002)
+        if count() != last:
+            last, since = count(), time.monotonic()

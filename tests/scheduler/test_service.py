@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 import time
+import weakref
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
@@ -15,46 +16,27 @@ from fake_devices import (
     BrokenError,
     FakeDevice,
     FakeJob,
-    GoneError,
     Referee,
     Script,
     count_ends,
+    gate,
+    proof,
+    settle,
+    setups,
     watchdog,
 )
 from torchzk.errors import (
     CancelledError,
-    DeviceLostError,
     ExpiredError,
-    LockTimeoutError,
     ProtocolError,
     QueueFullError,
 )
-from torchzk.scheduler.memory_budget import MemoryBudget
-from torchzk.scheduler.policies import POLICIES, TWO_LOCKS, Policy
-from torchzk.scheduler.service import DeviceSetup, Limits, Service
+from torchzk.scheduler.policies import POLICIES, Policy
+from torchzk.scheduler.service import Limits, Service
 from torchzk.scheduler.work import JobState, Priority
 from torchzk.timeline import Span, Timeline
 
 WINNING, WINDOW, REST = Priority
-
-
-def setups(*devices: FakeDevice, workers: int = 2) -> list[DeviceSetup]:
-    return [DeviceSetup(d, MemoryBudget(d.name, d.capacity), workers) for d in devices]
-
-
-def gate() -> tuple[Callable[[], None], threading.Event, threading.Event]:
-    """A hook that says when it is reached, and waits until it may go on."""
-    reached, go = threading.Event(), threading.Event()
-
-    def hook() -> None:
-        reached.set()
-        assert go.wait(20)
-
-    return hook, reached, go
-
-
-def proof(n: int) -> bytes:
-    return bytes(range(n))
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
@@ -142,7 +124,7 @@ def test_memory_is_bounded_whatever_is_submitted() -> None:
         assert reached.wait(20)
         works = [FakeJob(f"{k}", Script(hooks={"compute": hook}), referee) for k in range(n)]
         jobs += [service.submit(work.name, work) for work in works]
-        settle(lambda: referee.calls["read"])
+        settle(lambda: referee.calls["read"], 7)
         # in work 2, the first included, then checked 3, and read 2
         assert referee.calls["read"] == 2 + 3 + 2
         with pytest.raises(QueueFullError):
@@ -150,19 +132,27 @@ def test_memory_is_bounded_whatever_is_submitted() -> None:
                 jobs.append(service.submit("more", FakeJob("more", Script(), referee)))
         # a class of its own has places of its own, all the way
         urgent = service.submit("urgent", FakeJob("urgent", Script(), referee), WINNING)
-        settle(lambda: referee.calls["read"])
+        settle(lambda: referee.calls["read"], 8)
         assert referee.calls["read"] == 8 and urgent.state is JobState.RUNNING
         go.set()
     assert {job.state for job in (*jobs, urgent)} == {JobState.DONE}
 
 
-def settle(count: Callable[[], int]) -> None:
-    """Wait until nothing has changed for a while."""
-    last, since = count(), time.monotonic()
-    while time.monotonic() < since + 0.1:
-        time.sleep(0.002)
-        if count() != last:
-            last, since = count(), time.monotonic()
+def test_a_jobs_input_is_let_go_of_when_it_ends() -> None:
+    """Its owner keeps the job and its error; nobody keeps what it was read from."""
+    referee = Referee()
+    with watchdog(), Service(setups(FakeDevice())) as service:
+        jobs, inputs = [], []
+        for breaks in (None, *STEPS):
+            work = FakeJob(str(breaks), Script(3, breaks=breaks), referee)
+            inputs.append(weakref.ref(work))
+            jobs.append(service.submit(work.name, work, seconds=600))
+            jobs[-1].wait(20)
+            del work
+        # while the threads wait for more
+        gc.collect()
+        assert [ref() for ref in inputs] == [None] * len(jobs)
+        assert sum(job.error is not None for job in jobs) == len(STEPS)
 
 
 def test_the_most_urgent_partition_goes_next() -> None:
@@ -180,7 +170,7 @@ def test_the_most_urgent_partition_goes_next() -> None:
             ("porep", 3, REST), ("later", 1, REST), ("window", 2, WINDOW), ("winning", 1, WINNING),
         ):  # fmt: skip
             service.submit(name, job(name, n), priority)
-        settle(lambda: referee.calls["check"])
+        settle(lambda: len(service._checked), 4)
         go.set()
     assert order == ["winning", "window", "window", "porep", "porep", "porep", "later"]
 
@@ -194,7 +184,7 @@ def test_cancel_takes_effect_wherever_the_job_is() -> None:
         works = [FakeJob(f"{k}", Script(2, hooks={"compute": hook}), referee) for k in range(5)]
         jobs = [service.submit(work.name, work) for work in works]
         assert reached.wait(20)
-        settle(lambda: referee.calls["read"])
+        settle(lambda: referee.calls["read"], 3)
         for job in jobs[1:]:
             job.cancel()
             assert job.wait(0) is JobState.CANCELLED
@@ -238,123 +228,13 @@ def test_a_failing_partition_stops_its_siblings_and_then_the_job_ends() -> None:
     with watchdog(), Service(setups(device)) as service:
         job = service.submit("job", work)
         assert reached.wait(20)
-        settle(lambda: len(work.drops))
+        settle(lambda: len(work.drops), 1)
         # it has failed, but does not end while its first partition is on the device
         assert job.state is JobState.RUNNING and work.drops == [1]
         go.set()
         assert job.wait(20) is JobState.FAILED
         assert device.used == 0 and sorted(work.drops) == [0, 1]
     assert isinstance(job.error, BrokenError) and work.started == [0, 1]
-
-
-def test_a_lost_device_is_set_aside_and_its_work_done_elsewhere() -> None:
-    good, bad = FakeDevice("good"), FakeDevice("bad")
-    referee, after = Referee(), threading.Event()
-
-    def break_it() -> None:
-        # both devices are at work by then
-        if referee.calls["bad compute"] >= 3 and referee.calls["good compute"] >= 3:
-            bad.gone = True
-            after.set()
-
-    script = Script(10, seconds={"compute": 0.001}, hooks={"compute": break_it})
-    with watchdog(), Service(setups(good, bad)) as service:
-        jobs = [service.submit(f"{k}", FakeJob(f"{k}", script, referee)) for k in range(8)]
-        for job in jobs:
-            assert job.result(30) == proof(10)
-        assert after.is_set() and service.devices == {"good"}
-        computed = referee.calls["bad compute"]
-        assert service.submit("more", FakeJob("more", script, referee)).result(30) == proof(10)
-        assert referee.calls["bad compute"] == computed
-    assert referee.faults == [] and good.used == bad.used == 0
-
-
-def test_nothing_is_begun_on_a_device_that_is_set_aside() -> None:
-    """Those who wait for its locks are sent away, though its error was another's."""
-    hook, reached, go = gate()
-    a, b, referee = FakeDevice("a"), FakeDevice("b"), Referee()
-
-    def break_it() -> None:
-        if threading.current_thread().name.startswith("a "):
-            hook()
-            raise GoneError("an illegal address")
-
-    script = Script(12, hooks={"compute": break_it}, seconds={"compute": 0.002})
-    with watchdog(), Service(setups(a, b, workers=3)) as service:
-        job = service.submit("job", FakeJob("job", script, referee))
-        assert reached.wait(20)
-        settle(lambda: referee.calls["b compute"] + referee.calls["a stage"])
-        assert referee.calls["a stage"] == 3
-        go.set()
-        assert job.result(20) == proof(12)
-    assert referee.calls["a compute"] == 1 and a.used == b.used == 0
-
-
-def test_with_no_device_left_every_job_ends_and_no_more_are_taken() -> None:
-    device, referee = FakeDevice(), Referee()
-
-    def break_it() -> None:
-        device.gone = True
-
-    with watchdog(), Service(setups(device)) as service:
-        first = FakeJob("first", Script(4, hooks={"stage": break_it}), referee)
-        jobs = [service.submit("first", first)]
-        for k in range(30):
-            try:
-                jobs.append(service.submit(f"{k}", FakeJob(f"{k}", Script(), referee)))
-            except DeviceLostError:
-                break
-        assert {job.wait(20) for job in jobs} == {JobState.FAILED}
-        with pytest.raises(DeviceLostError, match="no device is left.*fell off the bus"):
-            service.submit("late", FakeJob("late", Script(), referee))
-    assert {type(job.error) for job in jobs} == {DeviceLostError} and device.used == 0
-
-
-def test_a_job_that_loses_two_devices_gets_no_third() -> None:
-    devices, referee = [FakeDevice(name) for name in "abcd"], Referee()
-
-    def poison() -> None:
-        raise GoneError("an illegal address")
-
-    with watchdog(), Service(setups(*devices, workers=1)) as service:
-        bad = service.submit("bad", FakeJob("bad", Script(hooks={"compute": poison}), referee))
-        assert bad.wait(20) is JobState.FAILED and len(service.devices) == 2
-        good = service.submit("good", FakeJob("good", Script(9), referee))
-        assert good.result(20) == proof(9)
-    assert isinstance(bad.error, GoneError)
-
-
-def test_a_device_that_hangs_is_set_aside_by_who_waits_for_it() -> None:
-    hook, reached, go = gate()
-    hangs, works, referee = FakeDevice("hangs"), FakeDevice("works"), Referee()
-
-    def hang() -> None:
-        if referee.calls["hangs compute"] and threading.current_thread().name[:5] == "hangs":
-            hook()
-
-    script = Script(4, seconds={"compute": 0.005}, hooks={"compute": hang})
-    limits = Limits(lock_timeout=0.2)
-    with watchdog(), Service(setups(hangs, works), TWO_LOCKS, limits=limits) as service:
-        jobs = [service.submit(f"{k}", FakeJob(f"{k}", script, referee)) for k in range(30)]
-        assert reached.wait(20)
-        # all of them, while the hanging thread still holds its lock
-        assert [job.result(30) for job in jobs] == [proof(4)] * 30
-        assert service.devices == {"works"}
-        # what it delivers in the end is nobody's
-        go.set()
-    assert referee.faults == [] and hangs.used == 0
-
-
-def test_a_timeout_on_the_only_device_names_the_holder() -> None:
-    hook, reached, go = gate()
-    referee = Referee()
-    script = Script(2, hooks={"compute": hook})
-    with watchdog(), Service(setups(FakeDevice()), limits=Limits(lock_timeout=0.05)) as service:
-        job = service.submit("job", FakeJob("job", script, referee))
-        assert job.wait(20) is JobState.FAILED
-        go.set()
-    assert LockTimeoutError.__name__ in str(job.error)
-    assert "has held it for" in str(job.error) and "fake:0 worker" in str(job.error)
 
 
 def test_idle_devices_take_partitions_of_jobs_that_others_began() -> None:

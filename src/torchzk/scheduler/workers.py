@@ -6,6 +6,7 @@ A worker survives whatever a job does: its error ends that job, or sets the devi
 from __future__ import annotations
 
 import threading
+import time
 
 from torchzk.errors import DeviceLostError, LockTimeoutError
 from torchzk.scheduler.locks import DeviceLocks
@@ -55,9 +56,10 @@ class DeviceWorkers:
             thread.start()
 
     def join(self, timeout: float | None) -> None:
-        """Wait until all have gone home, `timeout` seconds for each at most."""
+        """Wait until all have gone home, `timeout` seconds at most."""
+        end = None if timeout is None else time.monotonic() + timeout
         for thread in self._threads:
-            thread.join(timeout)
+            thread.join(None if end is None else max(end - time.monotonic(), 0))
 
     def _run(self, seat: Seat) -> None:
         try:
