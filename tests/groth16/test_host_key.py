@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+from contextlib import nullcontext
 
 import pytest
 import torch
 
 from replicated_r1cs import replicated
 from torchzk.backends import Backend
-from torchzk.errors import LayoutError
+from torchzk.errors import LayoutError, ResourceError
 from torchzk.groth16 import host_key, setup
 from torchzk.groth16.host_key import HostRows, held_on_host, to_host
 from torchzk.groth16.keys import QUERIES
@@ -43,17 +44,19 @@ def test_rows_lie_in_slabs(
     gc.collect()
 
 
-@pytest.mark.parametrize("rows_of_a_slab", [5, 1000])
 def test_a_key_on_the_host_is_the_key(
-    rows_of_a_slab: int, backend: Backend, device: torch.device, monkeypatch: pytest.MonkeyPatch
+    backend: Backend, device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(setup, "_POINTS_AT_ONCE", {"cpu": 4, "cuda": 4})
-    monkeypatch.setattr(host_key, "SLAB_BYTES", rows_of_a_slab * ROW)
+    monkeypatch.setattr(setup, "_POINTS_AT_ONCE", {"cpu": 16, "cuda": 16})
     r1cs = replicated()
     whole = make_key(backend, r1cs, DEV, device, Timeline())
-    made = to_host(new_key(backend, r1cs, DEV, device, Timeline()), device)
-    copied = held_on_host(whole, device, step=3)
-    for key in (made, copied):
+    keys = [to_host(new_key(backend, r1cs, DEV, device, Timeline()), device)]
+    done: list[float] = []
+    for rows_of_a_slab in (5, 1000):
+        monkeypatch.setattr(host_key, "SLAB_BYTES", rows_of_a_slab * ROW)
+        keys.append(held_on_host(whole, device, done.append, step=3))
+    assert done == sorted(done[: len(done) // 2]) * 2 and done[-1] == 1.0
+    for key in keys:
         assert (key.vk, key.lengths) == (whole.vk, whole.lengths)
         for name in QUERIES:
             n, rows = key.lengths.of(name), whole.queries[name]
@@ -66,6 +69,50 @@ def test_a_key_on_the_host_is_the_key(
                     assert torch.equal(part, rows[start:stop])
             assert torch.equal(key.query(name, 2, 2, device), rows[2:2])
     with pytest.raises(LayoutError, match="query h has"):
-        made.query("h", 0, made.lengths.h + 1, device)
+        keys[0].query("h", 0, keys[0].lengths.h + 1, device)
     with pytest.raises(LayoutError, match="at least one point"):
-        list(made.pieces("h", 0, device))
+        list(keys[0].pieces("h", 0, device))
+
+
+class Driver:
+    """As much of CUDA's runtime as pins memory: what is pinned, by address."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.pinned: dict[int, int] = {}
+
+    def cudaHostRegister(self, address: int, n_bytes: int, flags: int) -> int:  # noqa: N802
+        assert flags == 1 and address not in self.pinned
+        if sum(self.pinned.values()) + n_bytes > self.most:
+            return 2
+        self.pinned[address] = n_bytes
+        return 0
+
+    def cudaHostUnregister(self, address: int) -> int:  # noqa: N802
+        del self.pinned[address]
+        return 0
+
+
+def test_slabs_are_pinned_as_long_as_they_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[object] = []
+    monkeypatch.setattr(host_key, "SLAB_BYTES", 4 * ROW)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(torch.cuda, "synchronize", waits.append)
+    driver = Driver(11 * ROW)
+    monkeypatch.setattr(host_key, "_cudart", lambda: driver)
+    rows = torch.arange(11 * 24, dtype=torch.int32).view(11, 2, 12)
+    held = HostRows(11, (2, 12), torch.device("cuda"))
+    assert sorted(driver.pinned.values()) == [3 * ROW, 4 * ROW, 4 * ROW]
+    held.write(0, rows)
+    out = torch.empty_like(rows)
+    held.read(out, 0, 11)
+    assert torch.equal(out, rows)
+    # there is no room for more, and a failure leaves nothing pinned
+    with pytest.raises(ResourceError, match="cannot be pinned for cuda .CUDA error 2"):
+        HostRows(8, (2, 12), torch.device("cuda"))
+    gc.collect()
+    assert sum(driver.pinned.values()) == 11 * ROW
+    del held
+    gc.collect()
+    # nothing may be on its way to memory that is given back
+    assert driver.pinned == {} and len(waits) >= 3

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import ClassVar
 
 import pytest
 import torch
 
 from torchzk.errors import KeyFileError, LayoutError
+from torchzk.groth16 import streams
 from torchzk.groth16.streams import Mark, ahead, side_stream, steps
 
 
@@ -86,3 +88,49 @@ def test_marks_and_streams_may_be_used_anywhere(device: torch.device) -> None:
     assert rows.tolist() == [1, 1, 1]
     side.join()
     assert side_stream(device) is side
+
+
+class Recorded:
+    """Marks that keep a common diary instead of a stream's."""
+
+    diary: ClassVar[list[tuple[str, str, int]]] = []
+    """(thread, what, number of the mark or of the piece), in order."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    @classmethod
+    def note(cls, what: str, number: int) -> None:
+        is_main = threading.current_thread() is threading.main_thread()
+        cls.diary.append(("main" if is_main else "side", what, number))
+
+    @classmethod
+    def here(cls, device: torch.device) -> Recorded:
+        cls.note("mark", len(cls.diary))
+        return cls(len(cls.diary) - 1)
+
+    def hold(self, device: torch.device) -> None:
+        self.note("hold", self.number)
+
+
+def test_no_piece_is_written_or_read_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a GPU would have to wait for, by the order in which marks are made and held."""
+    monkeypatch.setattr(streams, "Mark", Recorded)
+    monkeypatch.setattr(Recorded, "diary", diary := [])
+    pieces = ahead(7, 1, (1,), torch.device("cpu"), lambda rows, i, j: Recorded.note("fill", i))
+    for start, _, _ in pieces:
+        Recorded.note("use", start)
+
+    def held(thread: str, before: int) -> int:
+        """When the last mark was made that a thread had held until then."""
+        return max(n for who, what, n in diary[:before] if (who, what) == (thread, "hold"))
+
+    for piece in range(7):
+        filled_at = diary.index(("side", "fill", piece))
+        used_at = diary.index(("main", "use", piece))
+        # the reader waits for the copy, and the copy for the reader of the piece before the last
+        assert held("main", used_at) > filled_at
+        if piece >= 2:
+            assert held("side", filled_at) > diary.index(("main", "use", piece - 2))
+        else:
+            assert diary[held("side", filled_at)][:2] == ("main", "mark")
