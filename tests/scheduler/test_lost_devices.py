@@ -110,7 +110,7 @@ def test_a_device_that_hangs_is_set_aside_by_who_waits_for_it() -> None:
             hook()
 
     script = Script(4, seconds={"compute": 0.005}, hooks={"compute": hang})
-    limits = Limits(lock_timeout=0.2)
+    limits = Limits(lock_timeout=0.5)
     with watchdog(), Service(setups(hangs, works), TWO_LOCKS, limits=limits) as service:
         jobs = [service.submit(f"{k}", FakeJob(f"{k}", script, referee)) for k in range(30)]
         assert reached.wait(20)
