@@ -115,8 +115,10 @@ def test_a_key_is_written_as_the_reference_writes_it(
     assert [path.name for path in tmp_path.iterdir()] == ["copy.params"]
 
 
-def test_empty_queries_are_written_and_read(backend: Backend, tmp_path: Path) -> None:
-    rows = {n: points_to_rows([multiple(c, 9)], c, "cpu") for n, c in QUERIES.items()}
+def test_empty_queries_are_written_and_read(
+    backend: Backend, device: torch.device, tmp_path: Path
+) -> None:
+    rows = {n: points_to_rows([multiple(c, 9)], c, device) for n, c in QUERIES.items()}
     path = tmp_path / "odd.params"
     for present in ([], ["h"], ["b_g2"], ["l", "b_g1"]):
         lengths = QueryLengths(**{name: int(name in present) for name in QUERIES})
@@ -124,12 +126,14 @@ def test_empty_queries_are_written_and_read(backend: Backend, tmp_path: Path) ->
         with ParamsFile.open(path, backend) as params:
             assert params.lengths == lengths
             for name in QUERIES:
-                got = params.query(name, 0, lengths.of(name), "cpu")
+                got = params.query(name, 0, lengths.of(name), device)
                 assert torch.equal(got, rows[name][: lengths.of(name)])
 
 
-def test_pieces_that_do_not_fit_leave_no_file(backend: Backend, tmp_path: Path) -> None:
-    rows = {n: points_to_rows([multiple(c, 9)], c, "cpu") for n, c in QUERIES.items()}
+def test_pieces_that_do_not_fit_leave_no_file(
+    backend: Backend, device: torch.device, tmp_path: Path
+) -> None:
+    rows = {n: points_to_rows([multiple(c, 9)], c, device) for n, c in QUERIES.items()}
     ones = QueryLengths(1, 1, 1, 1, 1)
     path = tmp_path / "bad.params"
 
@@ -220,7 +224,7 @@ def bad_points(curve: Curve, good: bytes) -> dict[str, bytes]:
 @pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("index", [0, 11, N - 1])
 def test_a_bad_point_is_named(
-    name: str, index: int, head: Path, backend: Backend, tmp_path: Path
+    name: str, index: int, head: Path, backend: Backend, device: torch.device, tmp_path: Path
 ) -> None:
     at = COUNTS_AT[name] + 4 + index * SIZES[name]
     good = head.read_bytes()[at : at + SIZES[name]]
@@ -229,18 +233,18 @@ def test_a_bad_point_is_named(
         with ParamsFile.open(path, backend) as params:
             where = rf"changed.params: {name}\[{index}\] at byte {at}: "
             with pytest.raises(KeyFileError, match=f"{where}.*{why}"):
-                params.query(name, index // 2, N, "cpu")
+                params.query(name, index // 2, N, device)
             with pytest.raises(KeyFileError, match=f"{where}.*{why}"):
-                for _, stop, _ in params.pieces(name, 6, "cpu"):
+                for _, stop, _ in params.pieces(name, 6, device):
                     assert stop <= index
             # its neighbours are sound
-            params.query(name, 0, index, "cpu")
-            params.query(name, index + 1, N, "cpu")
+            params.query(name, 0, index, device)
+            params.query(name, index + 1, N, device)
 
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_modulus_is_the_first_number_refused(
-    name: str, head: Path, backend: Backend, tmp_path: Path
+    name: str, head: Path, backend: Backend, device: torch.device, tmp_path: Path
 ) -> None:
     curve = QUERIES[name]
     p = curve.field.modulus
@@ -248,12 +252,12 @@ def test_the_modulus_is_the_first_number_refused(
     for part in range(2 * curve.degree):
         path = changed(head, tmp_path, at + 48 * part, (p - 1).to_bytes(48, "big"))
         with ParamsFile.open(path, backend) as params:
-            params.query(name, 0, 1, "cpu")
+            params.query(name, 0, 1, device)
         for number in (p, p + 1, p + (1 << 32), p + (1 << 352)):
             path = changed(head, tmp_path, at + 48 * part, number.to_bytes(48, "big"))
             refused = pytest.raises(KeyFileError, match=r"\[0\].*not canonical")
             with ParamsFile.open(path, backend) as params, refused:
-                params.query(name, 0, 1, "cpu")
+                params.query(name, 0, 1, device)
 
 
 def test_a_bad_point_of_the_verifying_key_is_named(
@@ -266,37 +270,37 @@ def test_a_bad_point_of_the_verifying_key_is_named(
 
 
 def test_a_file_that_changes_while_open_is_refused(
-    head: Path, backend: Backend, tmp_path: Path
+    head: Path, backend: Backend, device: torch.device, tmp_path: Path
 ) -> None:
     path = changed(head, tmp_path, 0, b"")
     with ParamsFile.open(path, backend) as params:
-        params.query("h", 0, N, "cpu")
+        params.query("h", 0, N, device)
         os.truncate(path, 5_000)
         with pytest.raises(KeyFileError, match="changed while it was in use"):
-            params.query("b_g2", 0, N, "cpu")
+            params.query("b_g2", 0, N, device)
 
 
 def test_a_file_that_is_replaced_while_open_stays_readable(
-    head: Path, backend: Backend, tmp_path: Path
+    head: Path, backend: Backend, device: torch.device, tmp_path: Path
 ) -> None:
     path = changed(head, tmp_path, 0, b"")
     with ParamsFile.open(path, backend) as params:
-        before = params.query("h", 0, N, "cpu")
+        before = params.query("h", 0, N, device)
         (tmp_path / "new").write_bytes(b"another key")
         (tmp_path / "new").replace(path)
-        assert torch.equal(params.query("h", 0, N, "cpu"), before)
+        assert torch.equal(params.query("h", 0, N, device), before)
 
 
 @pytest.mark.parametrize("start, stop", [(-1, 1), (2, 1), (0, N + 1)])
 def test_a_range_outside_the_query_is_refused(
-    start: int, stop: int, head: Path, backend: Backend
+    start: int, stop: int, head: Path, backend: Backend, device: torch.device
 ) -> None:
     refused = pytest.raises(LayoutError, match="query l has 20 points")
     with ParamsFile.open(head, backend) as params, refused:
-        params.query("l", start, stop, "cpu")
+        params.query("l", start, stop, device)
 
 
-def test_offsets_beyond_32_bits(backend: Backend, tmp_path: Path) -> None:
+def test_offsets_beyond_32_bits(backend: Backend, device: torch.device, tmp_path: Path) -> None:
     """A file of 10 GB with holes: points beyond 2^32 bytes are found, and nothing else is read."""
     n = 50_000_000
     path = tmp_path / "sparse.params"
@@ -313,11 +317,11 @@ def test_offsets_beyond_32_bits(backend: Backend, tmp_path: Path) -> None:
         assert params.lengths == QueryLengths(h=n, l=n, a=1, b_g1=1, b_g2=1)
         for name, curve in QUERIES.items():
             last = params.lengths.of(name)
-            assert rows_to_points(params.query(name, last - 1, last, "cpu"), curve) == [
+            assert rows_to_points(params.query(name, last - 1, last, device), curve) == [
                 points[name]
             ]
         with pytest.raises(KeyFileError, match=rf"l\[{n - 2}\] at byte 9600000972: "):
-            params.query("l", n - 2, n, "cpu")
+            params.query("l", n - 2, n, device)
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
 

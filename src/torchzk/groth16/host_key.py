@@ -58,7 +58,7 @@ class HostRows:
             self._slabs = list(pool.map(partial(self._slab, device=device), sizes))
 
     def write(self, start: int, rows: torch.Tensor) -> None:
-        """Start copying `rows` to `start` and after; `settle` waits for all copies."""
+        """Start copying `rows` to `start` and after; on CUDA by the current stream."""
         for slab, part in self._parts(start, start + len(rows)):
             slab.copy_(rows[part], non_blocking=True)
 
