@@ -10,6 +10,7 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.groth16.r1cs import Array, Assignment, Block, R1cs, SparseRows
+from torchzk.groth16.streams import Mark
 from torchzk.ops.csr import Copies, Csr
 from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR
@@ -58,11 +59,15 @@ def product(backend: Backend, r1cs: R1cs, assignment: Assignment, which: int) ->
     return out
 
 
-def parts(r1cs: R1cs, device: torch.device) -> list[tuple[Block, Copies]]:
+@lru_cache(maxsize=8)
+def parts(r1cs: R1cs, device: torch.device) -> tuple[tuple[Block, Copies], ...]:
     """The prologue, one copy of it, and all copies of the block: rows follow in this order."""
     no_imports = np.zeros((1, 0), dtype=np.int64)
     blocks = ((r1cs.prologue, no_imports), (r1cs.block, r1cs.imports))
-    return [(block, _copies(block, imports, device)) for block, imports in blocks]
+    found = tuple((block, _copies(block, imports, device)) for block, imports in blocks)
+    # any stream may use them from now on
+    Mark.here(device).wait()
+    return found
 
 
 def _copies(block: Block, imports: Array, device: torch.device) -> Copies:

@@ -14,6 +14,7 @@ import torch
 
 from torchzk.groth16.density import Touched, patterns
 from torchzk.groth16.r1cs import Array, R1cs
+from torchzk.groth16.streams import Mark
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +73,15 @@ def query_variables(r1cs: R1cs, device: torch.device) -> Mapping[str, QueryVaria
     b = _variables(r1cs, touched.b_inputs.written_out(), touched.b_aux, device)
     # A is dense over inputs, L over aux; see `density.Density`
     inputs = np.ones(r1cs.n_inputs, dtype=np.bool_)
-    return {
+    found = {
         "l": QueryVariables(_indices(~inputs, device).long(), r1cs.n_aux, None),
         "a": _variables(r1cs, inputs, touched.a_aux, device),
         "b_g1": b,
         "b_g2": b,
     }
+    # any stream may use them from now on
+    Mark.here(device).wait()
+    return found
 
 
 def _variables(r1cs: R1cs, inputs: Array, aux: Touched, device: torch.device) -> QueryVariables:
