@@ -3,11 +3,12 @@
 What is 1 is added up, what is 0 left out, and only other scalars are multiplied: those of all
 pieces together, unless they are most of a piece, which is then multiplied as it lies.
 
-The most that lies on the device beside points and assignment, a point of a piece: its class, two
-bits of what it is as bytes, and where its variable is, 4 bytes, unless the query has all of them;
-8 bytes for each 1, and half of them again as pairs, while ones are added up. Of a piece that is
-multiplied whole, 32 bytes of scalars; of one that is not, 8 for each other, and for each of the
-tail (`Room.tail_points`) 32 and the point, twice while a tail of several pieces is put together.
+What lies on the device beside points and assignment, in bytes for a point of a piece: 1 for its
+class, 1 for each of two masks, and 4 for the index of its variable, unless the query has all aux.
+Of a piece that is multiplied whole, 32 for its scalars, and then nothing else. Of any other, 8 for
+each 1 while those are added up, and as much for each other scalar after that; the tail, at most
+`Room.tail_points` of 32 and a point each, is there twice while it is put together, and once more
+for what is gathered next.
 """
 
 from __future__ import annotations
