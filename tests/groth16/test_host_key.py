@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 import pytest
 import torch
 
+from groth16.samples import small_vk
 from replicated_r1cs import replicated
 from torchzk.backends import Backend
 from torchzk.errors import LayoutError, ResourceError
 from torchzk.groth16 import host_key, setup
 from torchzk.groth16.host_key import HostRows, held_on_host, to_host
-from torchzk.groth16.keys import QUERIES
+from torchzk.groth16.keys import QUERIES, MemoryKey
 from torchzk.groth16.setup import make_key, new_key
 from torchzk.groth16.toxic_waste import DEV
 from torchzk.timeline import Timeline
@@ -27,7 +30,8 @@ def test_rows_lie_in_slabs(
 ) -> None:
     monkeypatch.setattr(host_key, "SLAB_BYTES", rows_of_a_slab * ROW + ROW - 1)
     rows = torch.arange(11 * 24, dtype=torch.int32, device=device).view(11, 2, 12)
-    held = HostRows(11, (2, 12), device)
+    with ThreadPoolExecutor(2) as pool:
+        held = HostRows(11, (2, 12), device, pool)
     for start, stop in ((0, 3), (3, 3), (3, 9), (9, 11)):
         held.write(start, rows[start:stop])
     out = torch.empty_like(rows)
@@ -93,6 +97,16 @@ class Driver:
         return 0
 
 
+class OnCpu(MemoryKey):
+    """A key that knows no other device."""
+
+    def __init__(self, key: MemoryKey) -> None:
+        super().__init__(key.vk, key.queries)
+
+    def query(self, name: str, start: int, stop: int, device: torch.device | str) -> torch.Tensor:
+        return super().query(name, start, stop, "cpu")
+
+
 def test_slabs_are_pinned_as_long_as_they_live(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[object] = []
     monkeypatch.setattr(host_key, "SLAB_BYTES", 4 * ROW)
@@ -101,18 +115,31 @@ def test_slabs_are_pinned_as_long_as_they_live(monkeypatch: pytest.MonkeyPatch) 
     driver = Driver(11 * ROW)
     monkeypatch.setattr(host_key, "_cudart", lambda: driver)
     rows = torch.arange(11 * 24, dtype=torch.int32).view(11, 2, 12)
-    held = HostRows(11, (2, 12), torch.device("cuda"))
-    assert sorted(driver.pinned.values()) == [3 * ROW, 4 * ROW, 4 * ROW]
+    pool = ThreadPoolExecutor(2)
+    held = HostRows(11, (2, 12), torch.device("cuda"), pool)
     held.write(0, rows)
+    assert sorted(driver.pinned.values()) == [3 * ROW, 4 * ROW, 4 * ROW]
     out = torch.empty_like(rows)
     held.read(out, 0, 11)
     assert torch.equal(out, rows)
     # there is no room for more, and a failure leaves nothing pinned
     with pytest.raises(ResourceError, match="cannot be pinned for cuda .CUDA error 2"):
-        HostRows(8, (2, 12), torch.device("cuda"))
+        HostRows(8, (2, 12), torch.device("cuda"), pool).write(0, rows[:8])
+    pool.shutdown()
     gc.collect()
     assert sum(driver.pinned.values()) == 11 * ROW
     del held
     gc.collect()
     # nothing may be on its way to memory that is given back
     assert driver.pinned == {} and len(waits) >= 3
+
+
+def test_a_fault_while_a_key_is_moved_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(host_key, "_cudart", lambda: Driver(100))
+    rows = {name: torch.zeros(3, *curve.row_shape).int() for name, curve in QUERIES.items()}
+    key, threads = MemoryKey(small_vk(), rows), threading.active_count()
+    with pytest.raises(ResourceError, match="cannot be pinned"):
+        # its pieces stay on the CPU, what they go to is pinned
+        held_on_host(OnCpu(key), torch.device("cuda"))
+    assert threading.active_count() == threads

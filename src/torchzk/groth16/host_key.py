@@ -9,9 +9,8 @@ from __future__ import annotations
 import mmap
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -41,21 +40,24 @@ _PORTABLE = 1
 class HostRows:
     """int32 `[n, *row_shape]` in memory of the host, in slabs; pinned if it is for a GPU.
 
+    Slabs are made by the threads of `pool`; whoever wants one waits for it, and gets the
+    `ResourceError` if the system does not let so much memory be pinned.
+
     Args:
         n: Rows.
         row_shape: Of one row.
         device: Which device shall read them.
-
-    Raises:
-        ResourceError: The system does not let so much memory be pinned.
+        pool: Must not be shut down before the slabs are there.
     """
 
-    def __init__(self, n: int, row_shape: tuple[int, ...], device: torch.device) -> None:
+    def __init__(
+        self, n: int, row_shape: tuple[int, ...], device: torch.device, pool: Executor
+    ) -> None:
         self._shape = row_shape
         self._step = max(1, SLAB_BYTES // (4 * prod(row_shape)))
-        sizes = [stop - start for start, stop in steps(n, self._step)]
-        with ThreadPoolExecutor(_PINNED_AT_ONCE) as pool:
-            self._slabs = list(pool.map(partial(self._slab, device=device), sizes))
+        self._slabs = [
+            pool.submit(self._slab, stop - start, device) for start, stop in steps(n, self._step)
+        ]
 
     def write(self, start: int, rows: torch.Tensor) -> None:
         """Start copying `rows` to `start` and after; on CUDA by the current stream."""
@@ -78,7 +80,8 @@ class HostRows:
         while at < stop:
             index, offset = divmod(at, self._step)
             end = min(stop, (index + 1) * self._step)
-            yield self._slabs[index][offset : offset + end - at], slice(at - start, end - start)
+            slab = self._slabs[index].result()
+            yield slab[offset : offset + end - at], slice(at - start, end - start)
             at = end
 
     def _slab(self, n: int, device: torch.device) -> torch.Tensor:
@@ -123,21 +126,13 @@ class HostKey:
         return ahead(n, step, QUERIES[name].row_shape, device, self.queries[name].read)
 
 
-def empty_host_key(vk: VerifyingKey, lengths: QueryLengths, device: torch.device) -> HostKey:
-    """A key whose rows are yet to be written, for `device`; raises `ResourceError`."""
-    queries = {
-        name: HostRows(lengths.of(name), curve.row_shape, device) for name, curve in QUERIES.items()
-    }
-    return HostKey(vk, lengths, queries)
-
-
 def to_host(new: NewKey, device: torch.device) -> HostKey:
-    """A key in the making, moved to the host as it is made on `device`; errors as its pieces."""
-    key = empty_host_key(new.vk, new.lengths, device)
-    for name, start, rows in placed(new):
-        key.queries[name].write(start, rows)
-    _settle(device)
-    return key
+    """A key in the making, moved to the host as it is made on `device`.
+
+    Raises:
+        ResourceError: The system does not let so much memory be pinned. And as its pieces do.
+    """
+    return _filled(new.vk, new.lengths, device, placed(new))
 
 
 def held_on_host(
@@ -146,31 +141,50 @@ def held_on_host(
     advance: Callable[[float], None] = lambda fraction: None,
     step: int = 1 << 20,
 ) -> HostKey:
-    """All points of a key in memory of the host, for `device`; errors as its `pieces`.
+    """All points of a key in memory of the host, for `device`; errors as `to_host`.
 
     Args:
         advance: Gets the fraction of the points that are there.
         step: Points that are on their way.
     """
-    there = empty_host_key(key.vk, key.lengths, device)
-    done, total = 0, sum(key.lengths.of(name) for name in QUERIES)
-    for name in QUERIES:
-        for start, stop, rows in key.pieces(name, step, device):
-            there.queries[name].write(start, rows)
-            advance((done + stop) / total)
-        done += key.lengths.of(name)
-    _settle(device)
-    return there
+
+    def pieces() -> Iterator[tuple[str, int, torch.Tensor]]:
+        done, total = 0, sum(key.lengths.of(name) for name in QUERIES)
+        for name in QUERIES:
+            for start, stop, rows in key.pieces(name, step, device):
+                yield name, start, rows
+                advance((done + stop) / total)
+            done += key.lengths.of(name)
+
+    return _filled(key.vk, key.lengths, device, pieces())
+
+
+def _filled(
+    vk: VerifyingKey,
+    lengths: QueryLengths,
+    device: torch.device,
+    pieces: Iterator[tuple[str, int, torch.Tensor]],
+) -> HostKey:
+    """A key of pieces by query and first point. Slabs are pinned while the first pieces come."""
+    with ThreadPoolExecutor(_PINNED_AT_ONCE, "torchzk-pin") as pool:
+        queries = {
+            name: HostRows(lengths.of(name), curve.row_shape, device, pool)
+            for name, curve in QUERIES.items()
+        }
+        try:
+            for name, start, rows in pieces:
+                queries[name].write(start, rows)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    if device.type == "cuda":
+        # any stream may read it from now on
+        torch.cuda.synchronize(device)
+    return HostKey(vk, lengths, queries)
 
 
 def _empty(n: int, name: str, device: torch.device) -> torch.Tensor:
     return torch.empty(n, *QUERIES[name].row_shape, dtype=torch.int32, device=device)
-
-
-def _settle(device: torch.device) -> None:
-    """Until all copies are made."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _pin(slab: torch.Tensor, device: torch.device) -> None:
