@@ -26,7 +26,7 @@ from torchzk.groth16.keys import (
     check_range,
 )
 from torchzk.groth16.setup import NewKey, placed
-from torchzk.groth16.streams import Piece, ahead, steps
+from torchzk.groth16.streams import Mark, Piece, ahead, steps
 
 SLAB_BYTES = 1 << 30
 """Bytes that are pinned at once, at most."""
@@ -177,9 +177,8 @@ def _filled(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    if device.type == "cuda":
-        # any stream may read it from now on
-        torch.cuda.synchronize(device)
+    # any stream may read it from now on
+    Mark.here(device).wait()
     return HostKey(vk, lengths, queries)
 
 
