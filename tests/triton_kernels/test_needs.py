@@ -28,6 +28,7 @@ N = 1 << 19
 @pytest.fixture(autouse=True)
 def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """No kernel is launched, and random keys come in place of digits."""
+    torch.manual_seed(6)
 
     def keys(self: msm_digits.Digits, first: int, last: int) -> torch.Tensor:
         n, sizes = self.scalars.shape[1], self.windows.sizes
@@ -64,7 +65,7 @@ def test_a_multiplication_takes_what_it_is_said_to(curve: Curve, windows: int) -
         MSM.msm(*given, curve, limit_bytes=limit)
     said = needs.msm_bytes(N, curve, limit)
     assert said <= limit
-    assert 1.0 <= said / watched.peak <= 1.1
+    assert 1.0 <= said / watched.peak <= 1.01
     # the least limit that changes nothing
     least = needs.msm_limit(N, curve, limit)
     assert least <= limit and needs.msm_bytes(N, curve, least) == said
@@ -75,21 +76,23 @@ def test_points_are_cut_where_one_window_does_not_fit() -> None:
     given = scalars(N), torch.zeros(N, *G1.row_shape, dtype=torch.int32)
     with watch_memory() as watched:
         MSM.msm(*given, G1, limit_bytes=limit)
-    assert watched.peak <= needs.msm_bytes(N, G1, limit) <= limit
+    assert 1.0 <= needs.msm_bytes(N, G1, limit) / watched.peak <= 1.1
+    assert watched.peak <= limit
 
 
+@pytest.mark.parametrize("n", [N, 4 * N])
 @pytest.mark.parametrize("curve", [G1, G2], ids=["G1", "G2"])
-def test_a_sum_of_points_takes_what_it_is_said_to(curve: Curve) -> None:
-    points = torch.zeros(N, *curve.row_shape, dtype=torch.int32)
-    chosen = torch.ones(N, dtype=torch.bool)
+def test_a_sum_of_points_takes_what_it_is_said_to(curve: Curve, n: int) -> None:
+    points = torch.zeros(n, *curve.row_shape, dtype=torch.int32)
+    chosen = torch.ones(n, dtype=torch.bool)
     with watch_memory() as watched:
         BATCH_ADD.batch_add(points, chosen, curve)
-    assert 1.0 <= needs.batch_add_bytes(N, curve) / watched.peak <= 1.1
+    assert 1.0 <= needs.batch_add_bytes(n, curve) / watched.peak <= 1.1
 
 
 def test_figures_grow_with_sizes() -> None:
     for curve in (G1, G2):
-        for n in (1, 1000, 1 << 17, 1 << 22):
+        for n in (1000, 1 << 17, 1 << 22):
             assert needs.fixed_base_bytes(2 * n, curve) > needs.fixed_base_bytes(n, curve) > 0
             assert needs.batch_add_bytes(2 * n, curve) > needs.batch_add_bytes(n, curve) > 0
     for log_n in range(24):

@@ -18,6 +18,7 @@ from torchzk.triton_kernels.fixed_base import _PIECE
 from torchzk.triton_kernels.launch import number_on, shape_on
 from torchzk.triton_kernels.msm import Cut, cut
 from torchzk.triton_kernels.msm_digits import Windows
+from torchzk.triton_kernels.pair_sums import _lanes
 from torchzk.triton_kernels.quotient import quotient_bytes as one_quotient_bytes
 from torchzk.triton_kernels.quotient import tables_bytes as roots_bytes
 from torchzk.triton_kernels.quotient import vector_bytes
@@ -31,8 +32,6 @@ _PIECES = 32 << 20
 _DEFAULT = torch.device("cpu")
 _FULL = ((FR.modulus >> 224) + 1) << 224
 """What `scalar_bound` finds for scalars of any size."""
-_LANE = 32
-"""Pairs of a lane, see `tuning`."""
 _SORTED = 36
 """Bytes an entry while keys of 4 bytes are sorted with indices of 8: both twice, the indices that
 they start from, and the sort's own copies."""
@@ -46,12 +45,16 @@ def pieces_bytes(*, on_cpu: bool) -> int:
 def msm_bytes(n: int, curve: Curve, limit_bytes: int) -> int:
     """`msm` of `n` full scalars; what it takes stays below the limit, and may be far below it.
 
-    The model is that of even digits: of so many labels half lose a half to rounding up.
+    The model is that of even digits: of so many labels half lose a half to rounding up. How many
+    do is left to chance, for which there is one part in 256.
     """
     if n == 0:
         return 0
     form = _cut(n, curve, limit_bytes)
-    return form.points + max(_group_bytes(form, curve), _reduced_bytes(form, curve))
+    # sums by bit of the windows and pieces before
+    kept = 2 * row_bytes(curve) * (form.windows.bits + 1) * form.windows.count
+    most = form.points + max(_group_bytes(form, curve), _reduced_bytes(form, curve))
+    return most + most // 256 + kept * -(-n // form.points)
 
 
 def msm_window_bytes(n: int, curve: Curve) -> int:
@@ -84,9 +87,12 @@ def tables_bytes(domain: Domain, *, in_turn: bool) -> int:
 def batch_add_bytes(n: int, curve: Curve) -> int:
     """`batch_add` of `n` points that a mask chooses, the mask not counted.
 
-    Their indices in 64 bits and in 32, and the first round of pairs.
+    Their indices in 64 bits and in 32, and the first round of pairs; or the second, in which the
+    sums of the first are there.
     """
-    return 8 * n + 8 * n + _pairs_bytes(-(-n // 2), curve)
+    first = 12 * n + _pairs_bytes(-(-n // 2), curve)
+    second = row_bytes(curve) * -(-n // 2) + _pairs_bytes(-(-n // 4), curve)
+    return max(first, second)
 
 
 def fixed_base_bytes(n: int, curve: Curve) -> int:
@@ -156,8 +162,8 @@ def _graphed(domain: Domain) -> bool:
 def _group_bytes(form: Cut, curve: Curve) -> int:
     """While the windows of a group are sorted, and in the rounds of pairs.
 
-    In the second round there are the sums of the first, those of the second and the prefixes, the
-    labels of both, and the names of the pairs. For a label: its sum, a count and two starts.
+    In the second round there are the sums of the first, those of the second with the prefixes,
+    their labels, and the names of the pairs. For a label: its sum, a count and two starts.
     """
     group = min(form.group, form.windows.count)
     entries, labels = group * form.points, group * form.windows.sizes
@@ -165,7 +171,7 @@ def _group_bytes(form: Cut, curve: Curve) -> int:
     sizes = [entries / (1 << k) + labels * (1 - 1 / (1 << k)) / 2 for k in range(3)]
     sizes[0] = entries
     first = 8 * sizes[1] + 4 * sizes[1] + _pairs_bytes(round(sizes[1]), curve)
-    second = (point + 4) * sizes[1] + 12 * sizes[2] + _pairs_bytes(round(sizes[2]), curve)
+    second = point * sizes[1] + 12 * sizes[2] + _pairs_bytes(round(sizes[2]), curve)
     sort = _SORTED * entries
     named = (4 + 8 + 8 / 2 + 4 / 2) * entries
     return round(max(sort, own + max(named, first, second)))
@@ -176,21 +182,28 @@ def _reduced_bytes(form: Cut, curve: Curve) -> int:
     point = row_bytes(curve)
     labels = min(form.group, form.windows.count) * form.windows.sizes
     run = number_on(_DEFAULT, "points of a lane", FP.n_limbs)
-    kept = form.windows.count * form.windows.bits * 2 * point
-    return kept + labels * max(2 * point + 24, point + 2 * (2 * point) // run)
+    return labels * max(2 * point + 24, point + 2 * (2 * point) // run)
 
 
 def _pairs_bytes(n: int, curve: Curve) -> int:
-    """`add_pairs` of `n`: sums, prefixes, and the lanes' products with what inverts them."""
-    most = number_on(_DEFAULT, "pairs of a lane", FP.n_limbs)
-    enough = number_on(_DEFAULT, "lanes of pairs", FP.n_limbs)
-    block = shape_on(_DEFAULT, "pairs", FP.n_limbs).block
-    per_lane = min(most, _LANE, max(1, -(-n // enough)))
-    lanes = -(-n // (per_lane * block)) * block
+    """`add_pairs` of `n`: sums, prefixes, the lanes' products and what inverts them, and flags."""
+    per_lane, lanes = _lanes(n, _DEFAULT)
     sums = row_bytes(curve) * per_lane * lanes
     if per_lane == 1:
         return sums
     element = row_bytes(curve) // 2
-    # the product of a lane, its prefix among those, its inverse, and again for the lanes of lanes
-    products = element * lanes * 31 // 10
-    return sums + element * per_lane * lanes + products + per_lane * lanes // block
+    flags = per_lane * lanes // shape_on(_DEFAULT, "pairs", FP.n_limbs).block
+    return sums + element * (per_lane + 1) * lanes + _inverses_bytes(lanes, element) + flags
+
+
+def _inverses_bytes(n: int, element: int) -> int:
+    """The inverses of `n` products: their prefixes and products, and those of the lanes inside."""
+    per_lane, lanes = _lanes(n, _DEFAULT)
+    if per_lane == 1 or n <= number_on(_DEFAULT, "inverted alone", FP.n_limbs):
+        return element * n
+    prefixes = element * per_lane * lanes
+    return (
+        prefixes
+        + element * lanes
+        + max(_inverses_bytes(lanes, element), element * lanes + prefixes)
+    )
