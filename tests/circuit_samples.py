@@ -29,6 +29,7 @@ def sizes_of(name: str, *, on_cpu: bool = False) -> CircuitSizes:
         block=_block(row["block"]),
         copies=row["copies"],
         witness=circuit.witness_bytes(on_cpu=on_cpu),
+        numbers=circuit.most_numbers(),
         on_cpu=on_cpu,
     )
 

@@ -129,6 +129,13 @@ class Circuit(ABC, Generic[_Job, _Witness]):
         """
 
     @abstractmethod
+    def most_numbers(self) -> tuple[int, int]:
+        """Aux variables that may be other than 0 and 1: of the prologue, and of one copy.
+
+        All others are bits, whatever is proven.
+        """
+
+    @abstractmethod
     def public_inputs(self, job: _Job, partition: int) -> list[int]:
         """The public inputs of a partition, without ONE, canonical."""
 

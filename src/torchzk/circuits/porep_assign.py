@@ -16,7 +16,13 @@ from torchzk.circuits.gadgets import poseidon
 from torchzk.circuits.gadgets.data_tree import path_pairs
 from torchzk.circuits.gadgets.num import bit_wires, integer_wires, one, to_bits_wires
 from torchzk.circuits.gadgets.pair_wires import pair_wires_bytes, write_pair_wires
-from torchzk.circuits.gadgets.por import ELEMENT_BYTES, leaf_index, por_wires, por_wires_bytes
+from torchzk.circuits.gadgets.por import (
+    ELEMENT_BYTES,
+    leaf_index,
+    level_wires,
+    por_wires,
+    por_wires_bytes,
+)
 from torchzk.circuits.porep import prologue
 from torchzk.circuits.porep_bank import labels_and_bank
 from torchzk.circuits.porep_shapes import PARENTS, StackedShape
@@ -25,6 +31,15 @@ from torchzk.circuits.porep_witness import COLUMN_PATH, PATHS, REPLICA_PATH, Por
 from torchzk.errors import LayoutError
 from torchzk.groth16.r1cs import Assignment
 from torchzk.params.fields import FR
+
+
+def porep_numbers(shape: StackedShape) -> tuple[int, int]:
+    """See `Circuit.most_numbers`: of a level of TreeD all but the nodes are bits."""
+    wires = challenge_wires(shape)
+    n_path = sum(level_wires(arity) for arity in shape.arities)
+    columns = PARENTS * wires.column_stride + wires.n_column_hash + 2 * n_path
+    nodes = 1 + 4 * shape.data_levels + shape.layers + 1
+    return prologue().n_aux, columns + nodes
 
 
 def porep_witness_bytes(shape: StackedShape, *, on_cpu: bool) -> WitnessBytes:

@@ -10,7 +10,7 @@ from torchzk.backends import Backend
 from torchzk.circuits.block_cache import Recall, recorded
 from torchzk.circuits.circuit import Circuit, Source, WitnessBytes
 from torchzk.circuits.porep import n_public_inputs, porep_r1cs
-from torchzk.circuits.porep_assign import assign, porep_witness_bytes
+from torchzk.circuits.porep_assign import assign, porep_numbers, porep_witness_bytes
 from torchzk.circuits.porep_job import PorepJob, load_porep_job
 from torchzk.circuits.porep_nodes import porep_public_inputs
 from torchzk.circuits.porep_shapes import StackedShape
@@ -64,6 +64,9 @@ class PorepCircuit(Circuit[PorepJob, PorepWitness]):
 
     def witness_bytes(self, *, on_cpu: bool) -> WitnessBytes:
         return porep_witness_bytes(self.shape, on_cpu=on_cpu)
+
+    def most_numbers(self) -> tuple[int, int]:
+        return porep_numbers(self.shape)
 
     def public_inputs(self, job: PorepJob, partition: int) -> list[int]:
         return porep_public_inputs(job.c1, partition)

@@ -57,6 +57,12 @@ def _slot(challenges: int, arities: tuple[int, ...]) -> Block:
     return cs.block()
 
 
+def slot_aux(shape: PostShape) -> int:
+    """Aux variables of one slot, few of which are bits."""
+    n_path = 1 + sum(level_wires(arity) for arity in shape.sector.tree_r.arities)
+    return 3 + Poseidon.merkle(2).n_wires + shape.n_challenges * n_path
+
+
 def post_witness_bytes(shape: PostShape) -> WitnessBytes:
     """See `Circuit.witness_bytes`; the levels of the paths are the same on any device."""
     arities, n_paths = shape.sector.tree_r.arities, shape.n_slots * shape.n_challenges

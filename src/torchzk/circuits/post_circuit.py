@@ -14,7 +14,7 @@ from torchzk.backends import Backend
 from torchzk.circuits.block_cache import Recall, recorded
 from torchzk.circuits.circuit import Circuit, Source, WitnessBytes, document_of
 from torchzk.circuits.job_head import agreed
-from torchzk.circuits.post import assign, n_public_inputs, post_r1cs, post_witness_bytes
+from torchzk.circuits.post import assign, n_public_inputs, post_r1cs, post_witness_bytes, slot_aux
 from torchzk.circuits.post_job import PostJob, load_post_job
 from torchzk.circuits.post_shapes import PostShape
 from torchzk.circuits.post_slots import PostSlots
@@ -83,6 +83,9 @@ class PostCircuit(Circuit[PostJob, PostSlots]):
 
     def witness_bytes(self, *, on_cpu: bool) -> WitnessBytes:
         return post_witness_bytes(self.shape)
+
+    def most_numbers(self) -> tuple[int, int]:
+        return 0, slot_aux(self.shape)
 
     def public_inputs(self, job: PostJob, partition: int) -> list[int]:
         return public_inputs(job, partition)

@@ -18,6 +18,7 @@ from torchzk.circuits.gadgets import poseidon
 from torchzk.circuits.gadgets.data_tree import path_pairs, tree_pairs
 from torchzk.circuits.gadgets.insertion import insert_wires, select_wires
 from torchzk.circuits.gadgets.num import (
+    N_BITS,
     bit_wires,
     integer_wires,
     one,
@@ -44,6 +45,14 @@ from torchzk.errors import LayoutError
 from torchzk.groth16.r1cs import Assignment
 from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR
+
+
+def update_numbers(shape: UpdateShape) -> tuple[int, int]:
+    """See `Circuit.most_numbers`: of a hash in TreeD all but its node are bits."""
+    bits = n_pair_wires() - 1
+    in_prologue = (shape.n_apex_leaves - 1 + shape.partition_bits) * bits
+    head = ProloguePlaces.of(shape).n_aux - in_prologue - shape.n_digests * N_BITS
+    return head, challenge_aux(shape) - shape.tree_d_levels * bits
 
 
 def update_witness_bytes(shape: UpdateShape, *, on_cpu: bool) -> WitnessBytes:

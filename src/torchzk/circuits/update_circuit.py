@@ -13,7 +13,7 @@ from torchzk.circuits.circuit import Circuit, Source, WitnessBytes, document_of
 from torchzk.circuits.job_head import agreed
 from torchzk.circuits.sectors import SectorShape
 from torchzk.circuits.update import N_INPUTS, update_r1cs
-from torchzk.circuits.update_assign import assign, update_witness_bytes
+from torchzk.circuits.update_assign import assign, update_numbers, update_witness_bytes
 from torchzk.circuits.update_job import UpdateJob, load_update_job, update_public_inputs
 from torchzk.circuits.update_shapes import UpdateShape
 from torchzk.circuits.update_slots import update_witness
@@ -72,6 +72,9 @@ class UpdateCircuit(Circuit[UpdateJob, UpdateWitness]):
 
     def witness_bytes(self, *, on_cpu: bool) -> WitnessBytes:
         return update_witness_bytes(self.shape, on_cpu=on_cpu)
+
+    def most_numbers(self) -> tuple[int, int]:
+        return update_numbers(self.shape)
 
     def public_inputs(self, job: UpdateJob, partition: int) -> list[int]:
         return update_public_inputs(job, partition)

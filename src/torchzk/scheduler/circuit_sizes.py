@@ -45,6 +45,8 @@ class CircuitSizes:
     block: BlockSize
     copies: int
     witness: WitnessBytes
+    numbers: tuple[int, int]
+    """Aux of the prologue, and of a copy, that may be other than 0 and 1."""
     on_cpu: bool = False
     """Whether the witness was sized for a CPU, which works on smaller pieces."""
 
@@ -70,6 +72,7 @@ def circuit_sizes(circuit: AnyCircuit, r1cs: R1cs, *, on_cpu: bool) -> CircuitSi
         block=_block(r1cs.block),
         copies=r1cs.copies,
         witness=circuit.witness_bytes(on_cpu=on_cpu),
+        numbers=circuit.most_numbers(),
         on_cpu=on_cpu,
     )
 

@@ -1,7 +1,7 @@
 """What lies on a device in each stage of a proof, as `groth16.prover` goes through them.
 
-All figures in bytes, and of the worst values that an assignment can have: where most of a query's
-scalars are 0 or 1, its stage takes less.
+All figures in bytes, and of the worst values that an assignment can have: all scalars that can are
+other than 0 and 1, or all are 1, whichever takes more.
 """
 
 from __future__ import annotations
@@ -128,24 +128,33 @@ class StageBytes:
         return rows * (1 if piece >= n else 2) + _TURNED * min(rows, BUFFER_BYTES)
 
     def work(self, name: str, piece: int, room: Room) -> int:
-        """The most that a piece of a query takes, whatever its scalars are."""
-        curve, limit = QUERIES[name], room.scratch_bytes
-        whole = self.needs.msm_bytes(piece, curve, limit)
+        """The most that a piece of a query takes, whatever is proven."""
+        curve, limit, needs = QUERIES[name], room.scratch_bytes, self.needs
+        whole = needs.msm_bytes(piece, curve, limit)
         if name == "h":
             return whole
         # see `query_sums`: a class, two bits of what it is, and the variable's index
         listed = (1 + 1 + 1 + (0 if name == "l" else 4)) * piece
-        tail = min(room.tail_points(curve), piece)
-        gathered = (ELEMENT + self.needs.row_bytes(curve)) * tail
-        multiplied = 2 * gathered + self.needs.msm_bytes(tail, curve, limit)
-        return max(
-            # most are multiplied
-            ELEMENT * piece + max(whole, listed),
-            # most are added
-            listed + self.needs.batch_add_bytes(piece, curve),
-            # half of them are gathered
-            listed + 8 * (piece // 2) + max(3 * gathered, multiplied),
-        )
+        others = self.others(name, piece)
+        if 2 * others > piece:
+            whole = ELEMENT * piece + max(whole, listed)
+            others = piece // 2
+        else:
+            # there are too few to multiply all
+            whole = 0
+        tail = min(room.tail_points(curve), max(others, 1))
+        gathered = (ELEMENT + needs.row_bytes(curve)) * tail
+        multiplied = 2 * gathered + needs.msm_bytes(tail, curve, limit)
+        added = listed + needs.batch_add_bytes(piece, curve)
+        return max(whole, added, listed + 8 * others + max(3 * gathered, multiplied))
+
+    def others(self, name: str, piece: int) -> int:
+        """Scalars of a piece that may be other than 0 and 1: those of the copies it reaches."""
+        sizes = self.sizes
+        head, own = sizes.numbers
+        of_copy = max(1, (sizes.lengths.of(name) - sizes.n_inputs) // max(1, sizes.copies))
+        copies = min(sizes.copies, piece // of_copy + 2)
+        return min(piece, sizes.n_inputs + head + copies * own)
 
     def making_key(self) -> int:
         """A development key in the making, its points not counted: see `groth16.setup`.
