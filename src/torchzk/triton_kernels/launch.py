@@ -14,9 +14,15 @@ import triton
 from torchzk.triton_kernels.tuning import DEFAULT_ARCH, Shape, number_for, shape_for
 
 
+_AS_IT_IS = nullcontext()
+
+
 def on_device(device: torch.device) -> AbstractContextManager[Any]:
     """Make `device` Triton's current one."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    # looked at first: to change it takes the host some microseconds
+    if device.type != "cuda" or device.index == torch.cuda.current_device():
+        return _AS_IT_IS
+    return torch.cuda.device(device)
 
 
 @cache

@@ -38,7 +38,13 @@ class Number:
 
     def at(self, log_n: int) -> int:
         """The value at size 2^log_n."""
-        return next(value for least, value in reversed(self.steps) if log_n >= least)
+        # plain on purpose: short transforms notice what their host does
+        found = 0
+        for least, value in self.steps:
+            if log_n < least:
+                break
+            found = value
+        return found
 
 
 # one element a thread: more were 2 to 5 % slower, blocks of 64 to 512 alike within 2 %
