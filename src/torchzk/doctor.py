@@ -65,7 +65,7 @@ def _doctor(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     _print(screen, "this machine", ("", ""), rows)
 
     plans = [_plan(name, config) for name, config in configs.items()]
-    head = ("config", "circuit", "runs on", "keys", "input")
+    head = ("config", "circuit", "runs on", "keys", "input", "takes")
     _print(screen, "what would run where", head, [tuple(p[h] for h in head) for p in plans])
     caches = dict.fromkeys(config.key_cache for config in configs.values())
     found = [path for cache in caches for path in sorted(cache.glob("*.params"))]
@@ -148,7 +148,22 @@ def _plan(name: str, config: Config) -> dict[str, str]:
         "backend_missing": missing["backend"],
         "keys": keys,
         "input": "there" if there else "absent" if config.input else "not named",
+        "takes": _takes(config) if found else "",
     }
+
+
+def _takes(config: Config) -> str:
+    """What proving would take of the device, as far as that is known without recording anything."""
+    from torchzk import api
+    from torchzk.plan_table import one_line
+
+    try:
+        session = api.open_session(config)
+        if not session.recall():
+            return "constraints not recorded yet; see prove --plan"
+        return one_line(session.plan)
+    except TorchzkError as e:
+        return str(e)
 
 
 def _refuse_absent(configs: Iterable[Config]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from torchzk import prove
+from torchzk import doctor, prove
 
 
 def test_a_plan_is_printed_and_nothing_runs(
@@ -32,3 +32,23 @@ def test_a_plan_that_cannot_be(capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--config", "window2k.yaml", "--device", "cpu", "--plan"]
     assert prove.run([*flags, "--vram-limit", "much"]) == 2
     assert "'much' is no size" in capsys.readouterr().err
+
+
+def test_doctor_says_what_a_config_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "some.yaml"
+    config.write_text(
+        "circuit:\n  kind: window\n  sector_size: 2KiB\nkeys: dev\ndevice: cpu\n"
+        "block_cache: blocks\nkey_cache: keys\n"
+    )
+    # nothing is recorded for it
+    for takes in (
+        "constraints not recorded yet; see prove --plan",
+        "products and quotient at once",
+    ):
+        assert doctor.run(["--config", str(config), "--json"]) == 0
+        report = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert takes in report["configs"][0]["takes"]
+        assert prove.run(["--config", str(config), "--plan"]) == 0
+        capsys.readouterr()

@@ -17,10 +17,11 @@ from torchzk.backends import (
     load_backend,
     variant_on,
 )
-from torchzk.circuits.block_cache import cached_block
+from torchzk.circuits.block_cache import block_path, cached_block, load_block
 from torchzk.circuits.circuit import AnyCircuit
 from torchzk.circuits.registry import get_circuit
 from torchzk.config import Config
+from torchzk.errors import CacheError
 from torchzk.groth16.r1cs import Block, R1cs
 from torchzk.scheduler.circuit_sizes import CircuitSizes, circuit_sizes
 from torchzk.scheduler.device_budget import budget, half_of_the_rest, prepare_memory
@@ -100,6 +101,19 @@ class Session:
         forget_tables(self.choice.name, self.device)
         there = allowed(self.device, self.config.vram_limit)
         self._plans.append(plan(self.sizes, self.choice.name, there, key=key))
+
+    def recall(self) -> bool:
+        """Take the constraints from the cache and record nothing; False if one is missing there."""
+
+        def cached(description: str, record: Callable[[], Block]) -> Block:
+            return load_block(block_path(self.config.block_cache, description))
+
+        try:
+            # where a property that is computed once keeps its value
+            vars(self)["r1cs"] = self.circuit.r1cs(cached)
+        except CacheError:
+            return False
+        return True
 
     def _recall(self, description: str, record: Callable[[], Block]) -> Block:
         def watched() -> Block:
