@@ -37,6 +37,9 @@ class SmallCircuit:
     def witness_bytes(self, *, on_cpu: bool) -> WitnessBytes:
         return WitnessBytes(0, 0)
 
+    def most_numbers(self) -> tuple[int, int]:
+        return self.system.prologue.n_aux, self.system.block.n_aux
+
 
 def small_session(
     folder: Path, keys: Any, spans: list[Span] | None = None, **config: Any
