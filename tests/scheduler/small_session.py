@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from replicated_r1cs import replicated
 from torchzk import api
-from torchzk.circuits.circuit import AnyCircuit, WitnessBytes
+from torchzk.circuits.block_cache import Recall, recorded
+from torchzk.circuits.post_circuit import PostCircuit
+from torchzk.circuits.post_shapes import post_shape
 from torchzk.groth16.r1cs import R1cs
 from torchzk.timeline import Span, Timeline
 
 
-@dataclass(frozen=True)
-class SmallCircuit:
-    """As much of a `Circuit` as keys ask for."""
-
-    kind: str = "window"
-    sector_size: int = 2048
-    name: str = "small"
-    cache_identifier: str = "small"
+class SmallCircuit(PostCircuit):
+    """Window PoSt by name, with the constraints of a circuit that can be read in a minute."""
 
     @cached_property
     def system(self) -> R1cs:
         return replicated()
 
     @property
+    def name(self) -> str:
+        return "small"
+
+    @property
+    def cache_identifier(self) -> str:
+        return "small"
+
+    @property
     def n_inputs(self) -> int:
         return self.system.n_inputs
 
-    def r1cs(self, recall: Any) -> R1cs:
+    def r1cs(self, recall: Recall = recorded) -> R1cs:
         return self.system
-
-    def witness_bytes(self, *, on_cpu: bool) -> WitnessBytes:
-        return WitnessBytes(0, 0)
-
-    def most_numbers(self) -> tuple[int, int]:
-        return self.system.prologue.n_aux, self.system.block.n_aux
 
 
 def small_session(
@@ -49,4 +47,4 @@ def small_session(
     given = replace(api.load_config("window2k.yaml"), keys=keys, **{**settings, **config})
     timeline = Timeline() if spans is None else Timeline(on_close=spans.append)
     session = api.open_session(given, timeline)
-    return replace(session, circuit=cast(AnyCircuit, SmallCircuit()), _plans=[])
+    return replace(session, circuit=SmallCircuit(post_shape("window", 2048)))

@@ -12,7 +12,7 @@ from torchzk.circuits.circuit import AnyCircuit
 from torchzk.circuits.registry import get_circuit
 from torchzk.errors import KeyFileError
 from torchzk.scheduler import official_keys
-from torchzk.scheduler.file_digests import blake2b_of
+from torchzk.scheduler.file_digests import digest_of
 from torchzk.scheduler.key_store import get_keys, get_verifying_key, is_insecure
 from torchzk.scheduler.official_keys import OfficialFile, official_file
 from torchzk.timeline import Span, Timeline
@@ -110,10 +110,17 @@ def test_a_digest_is_computed_again_when_its_file_or_its_note_changed(tmp_path: 
     timeline = Timeline(on_close=spans.append, on_advance=done.append)
 
     def digest(raw: bytes) -> int:
-        assert blake2b_of(path, notes, timeline) == hashlib.blake2b(raw).hexdigest()
+        found = digest_of(path, notes, timeline)
+        assert found.blake2b == hashlib.blake2b(raw).hexdigest()
+        found.remember()
         return len(spans)
 
     path.write_bytes(b"one")
+    # it is remembered by who says so
+    digest_of(path, notes, timeline)
+    assert not notes.exists() and len(spans) == 1
+    spans.clear()
+    done.clear()
     assert digest(b"one") == digest(b"one") == 1
     assert done == [1.0]
     path.write_bytes(b"other")
@@ -130,4 +137,4 @@ def test_a_digest_is_computed_again_when_its_file_or_its_note_changed(tmp_path: 
         assert digest(b"other") == digest(b"other") == before + 1
     path.unlink()
     with pytest.raises(KeyFileError, match="no such key file"):
-        blake2b_of(path, notes, timeline)
+        digest_of(path, notes, timeline)

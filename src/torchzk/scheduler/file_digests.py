@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from torchzk.errors import KeyFileError
@@ -15,27 +16,44 @@ from torchzk.timeline import Timeline
 _READ_BYTES = 1 << 24
 
 
-def blake2b_of(path: Path, folder: Path, timeline: Timeline) -> str:
-    """The unkeyed BLAKE2b-512 of a key file, in 128 hex digits.
+@dataclass(frozen=True)
+class FileDigest:
+    """The digest of a file in the state that it was found in."""
+
+    blake2b: str
+    """Unkeyed BLAKE2b-512, in 128 hex digits."""
+    _note: Path
+    _facts: dict[str, str | int] | None
+    """What the note shall say; None where it says so already."""
+
+    def remember(self) -> None:
+        """Keep it for the next time; raises `ConfigError` where the folder cannot be written."""
+        if self._facts is not None:
+            make_folder(self._note.parent)
+            with atomic_write(self._note) as out:
+                out.write(json.dumps(self._facts).encode() + b"\n")
+
+
+def digest_of(path: Path, folder: Path, timeline: Timeline) -> FileDigest:
+    """The digest of a key file, computed unless it is remembered.
 
     A file is known again by its path, inode, size, and the time of its last change; who has the
     right to set that time back can deceive this, as who may write to `folder` can.
 
     Args:
         path: The file.
-        folder: In which digests are kept, made if it is missing.
+        folder: In which digests are remembered.
         timeline: Gets a span with the fraction done, if the digest is not known yet.
 
     Raises:
         KeyFileError: There is no such file, or it changed while it was read.
-        ConfigError: The folder cannot be made or written.
     """
     with open_key(path) as file:
-        state = _state(path, file.fileno())
+        state = _state(file.fileno())
         note = folder / f"{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]}.json"
         known = _recall(note, state)
         if known is not None:
-            return known
+            return FileDigest(known, note, None)
         digest, done = hashlib.blake2b(), 0
         buffer = memoryview(bytearray(_READ_BYTES))
         with timeline.span("key digest"):
@@ -43,16 +61,13 @@ def blake2b_of(path: Path, folder: Path, timeline: Timeline) -> str:
                 digest.update(buffer[:n])
                 done += n
                 timeline.advance(min(1.0, done / max(1, state["size"])))
-        if _state(path, file.fileno()) != state or done != state["size"]:
+        if _state(file.fileno()) != state or done != state["size"]:
             raise KeyFileError(f"{path}: the file changed while it was in use")
-    make_folder(folder)
-    with atomic_write(note) as out:
-        facts = {"path": str(path.resolve()), **state, "blake2b": digest.hexdigest()}
-        out.write(json.dumps(facts).encode() + b"\n")
-    return digest.hexdigest()
+    found = digest.hexdigest()
+    return FileDigest(found, note, {"path": str(path.resolve()), **state, "blake2b": found})
 
 
-def _state(path: Path, file: int) -> dict[str, int]:
+def _state(file: int) -> dict[str, int]:
     stat = os.fstat(file)
     return {"inode": stat.st_ino, "size": stat.st_size, "changed_ns": stat.st_mtime_ns}
 

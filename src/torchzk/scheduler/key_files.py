@@ -10,7 +10,7 @@ from torchzk.files import atomic_write, make_folder
 from torchzk.groth16.key_checks import check_points
 from torchzk.groth16.keys import ProvingKey
 from torchzk.scheduler.dev_keys import dev_path, make_dev_keys
-from torchzk.scheduler.file_digests import blake2b_of
+from torchzk.scheduler.file_digests import FileDigest, digest_of
 from torchzk.scheduler.official_keys import official_file
 from torchzk.scheduler.session import Session
 
@@ -42,28 +42,31 @@ def named_vk(session: Session) -> Path | None:
     return dev_path(session).with_suffix(".vk") if keys == "dev" else None
 
 
-def digest_of(session: Session, path: Path) -> str:
-    """The file's BLAKE2b-512 in hex, computed once; errors as `file_digests.blake2b_of`."""
-    return blake2b_of(path, session.config.key_cache / "digests", session.timeline)
+def digest_in(session: Session, path: Path) -> FileDigest:
+    """The digest of a key file, which the session's cache remembers; errors as `digest_of`."""
+    return digest_of(path, session.config.key_cache / "digests", session.timeline)
 
 
-def check_once(session: Session, key: ProvingKey, path: Path, digest: str) -> None:
+def check_once(session: Session, key: ProvingKey, path: Path, digest: FileDigest) -> None:
     """Check every point of the key of a file, unless a file of these very bytes passed before."""
-    mark = session.config.key_cache / "checked" / digest
-    if mark.is_file():
-        return
-    with session.timeline.span("key check"):
-        check_points(
-            session.backend, key, session.device, name=str(path), timeline=session.timeline
-        )
-    make_folder(mark.parent)
-    with atomic_write(mark) as file:
-        file.write(f"every point of {path.name} was checked\n".encode())
+    mark = session.config.key_cache / "checked" / digest.blake2b
+    if not mark.is_file():
+        with session.timeline.span("key check"):
+            check_points(
+                session.backend, key, session.device, name=str(path), timeline=session.timeline
+            )
+        make_folder(mark.parent)
+        with atomic_write(mark) as file:
+            file.write(f"every point of {path.name} was checked\n".encode())
+    # nothing is remembered of a file that was refused
+    digest.remember()
 
 
 def _official_path(session: Session, extension: Literal["params", "vk"]) -> Path:
     circuit = session.circuit
     official = official_file(circuit.cache_identifier, extension, circuit.name)
     path = official.in_folder(session.config.parameter_folder, circuit.name)
-    official.check(path, digest_of(session, path))
+    digest = digest_in(session, path)
+    official.check(path, digest.blake2b)
+    digest.remember()
     return path

@@ -21,7 +21,7 @@ from torchzk.groth16.setup import make_key, make_verifying_key, new_key
 from torchzk.groth16.toxic_waste import DEV, check_safe, is_dev
 from torchzk.groth16.vk_file import key_sha256, load_vk
 from torchzk.scheduler.dev_keys import check_making
-from torchzk.scheduler.key_files import check_once, digest_of, named_vk, params_path
+from torchzk.scheduler.key_files import check_once, digest_in, named_vk, params_path
 from torchzk.scheduler.key_manager import KeyManager
 from torchzk.scheduler.key_place import Place, Where, where_made, where_of_file
 from torchzk.scheduler.session import Session
@@ -151,7 +151,7 @@ def _of_file(
     vk = file.vk
     check_lengths(file, session.sizes.lengths, circuit.n_inputs, circuit.name)
     check_safe(vk)
-    digest = digest_of(session, path)
+    digest = digest_in(session, path)
     n_bytes = file.lengths.n_bytes
     where = where_of_file(session, place, n_bytes)
 
@@ -164,7 +164,7 @@ def _of_file(
 
     key: ProvingKey = file
     if where != "file":
-        key = _managed(stack, manager, (digest, where, device), n_bytes, load, session)
+        key = _managed(stack, manager, (digest.blake2b, where, device), n_bytes, load, session)
     if session.config.keys != "official":
         check_once(session, key, path, digest)
     insecure = is_marked_insecure(path, circuit.sector_size) or is_dev(vk)
