@@ -65,8 +65,10 @@ def _doctor(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     _print(screen, "this machine", ("", ""), rows)
 
     plans = [_plan(name, config) for name, config in configs.items()]
-    head = ("config", "circuit", "runs on", "keys", "input", "takes")
+    head = ("config", "circuit", "runs on", "keys", "input")
     _print(screen, "what would run where", head, [tuple(p[h] for h in head) for p in plans])
+    takes = [(p["config"], p["takes"]) for p in plans if p["takes"]]
+    _print(screen, "memory that proving takes", ("", ""), takes)
     caches = dict.fromkeys(config.key_cache for config in configs.values())
     found = [path for cache in caches for path in sorted(cache.glob("*.params"))]
     keys = [(str(path), size(path.stat().st_size)) for path in found]

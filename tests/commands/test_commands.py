@@ -244,7 +244,7 @@ def test_doctor(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert report["cores"] >= 1 and report["memory"]["total"] > report["memory"]["available"] > 0
     (test,) = report["self_test"]
     assert (test["backend"], test["device"], test["variant"]) == ("torch", "cpu", None)
-    assert len(test["answers"]) == 22 and all(a["right"] for a in test["answers"])
+    assert len(test["answers"]) == 25 and all(a["right"] for a in test["answers"])
     assert 0 < sum(a["milliseconds"] for a in test["answers"]) <= 1000 * test["seconds"]
     assert report["versions"]["torch"] != "not installed"
 
