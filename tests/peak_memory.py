@@ -21,7 +21,9 @@ def peak_bytes(call: Callable[[], object], device: torch.device) -> int:
         call()
         torch.cuda.synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    activities = [ProfilerActivity.CPU]
+    # said, or older versions of torch warn that they keep one cycle
+    with profile(activities=activities, profile_memory=True, acc_events=True) as profiler:
         call()
     assert profiler.profiler is not None and profiler.profiler.kineto_results is not None
     events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]

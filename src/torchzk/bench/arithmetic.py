@@ -16,9 +16,9 @@ from torchzk.params.fields import FP, FR, PrimeField
 
 FIELDS: dict[str, tuple[PrimeField, int]] = {"fr": (FR, 1), "fp": (FP, 1), "fp2": (FP, 2)}
 """Field and degree by name."""
-# warps of a wave start together, but do not end so: by the rates of 32, 40 and 48 warps of Fp
-# products a multiprocessor, which is 32 at a time, the end of a launch costs 2 % of a wave
-_WAVES = 4
+# warps of a wave start together, but do not end so: of Fp products 1, 4 and 8 waves gave 26.78,
+# 27.34 and 27.48 G/s on an H200, so the end of a launch costs 3 % of a wave
+_WAVES = 16
 Link = Literal["mul", "sqr", "add"]
 Element = tuple[int, ...]
 
