@@ -9,16 +9,18 @@ from ops.test_sha256 import digests, expected, messages
 from ops.test_sha256_steps import batch, words
 from torchzk.errors import LayoutError
 from torchzk.ops.sha256_steps import sha256_steps as reference
-from torchzk.triton_kernels.sha256 import SHAPE, sha256
-from torchzk.triton_kernels.sha256_steps import SHAPE as STEPS_SHAPE
+from torchzk.params.sha256 import IV
+from torchzk.triton_kernels.sha256 import sha256
 from torchzk.triton_kernels.sha256_steps import sha256_steps
+from torchzk.triton_kernels.tuning import DEFAULT_ARCH, shape_for
 
 
-def around(block: int) -> list[int]:
+def around(op: str) -> list[int]:
+    block = shape_for(op, len(IV), DEFAULT_ARCH).block
     return [0, 1, block - 1, block, block + 1]
 
 
-@pytest.mark.parametrize("n", around(SHAPE.block))
+@pytest.mark.parametrize("n", around("sha256"))
 def test_batches(device: torch.device, n: int) -> None:
     x = messages(n, 64, device)
     assert digests(sha256(x)) == expected(x)
@@ -42,7 +44,7 @@ def test_wrong_shapes_are_refused(device: torch.device) -> None:
         sha256(torch.zeros(2, 2, 32, dtype=torch.uint8, device=device))
 
 
-@pytest.mark.parametrize("n", around(STEPS_SHAPE.block))
+@pytest.mark.parametrize("n", around("sha256 steps"))
 def test_steps(device: torch.device, n: int) -> None:
     blocks, states = batch(n)
     x, y = (

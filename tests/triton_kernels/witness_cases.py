@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from torchzk.params.fields import FR
+from torchzk.params.sha256 import IV
 from torchzk.triton_kernels.code import Variant, field_code
 from torchzk.triton_kernels.poseidon import THREADS, poseidon_kernel
-from torchzk.triton_kernels.sha256 import SHAPE, digest_kernel
-from torchzk.triton_kernels.sha256_steps import SHAPE as STEPS_SHAPE
+from torchzk.triton_kernels.sha256 import digest_kernel
 from torchzk.triton_kernels.sha256_steps import steps_kernel
 from torchzk.triton_kernels.spmv import WARP, spmv_kernel
 from torchzk.triton_kernels.tuning import Shape, shape_for
@@ -48,5 +48,6 @@ def kernels() -> Iterator[Kernel]:
             name = f"{variant} poseidon{', wires' if wires else ''}"
             yield name, poseidon_kernel, states, constants, {}, slow
     pointers = {"out_ptr": "*u8", "messages_ptr": "*u8"}
-    yield "sha256", digest_kernel, SHAPE, {}, pointers, ""
-    yield "sha256 steps", steps_kernel, STEPS_SHAPE, {}, {"out_ptr": "*i64"}, ""
+    whole, steps = (shape_for(k, len(IV), 90) for k in ("sha256", "sha256 steps"))
+    yield "sha256", digest_kernel, whole, {}, pointers, ""
+    yield "sha256 steps", steps_kernel, steps, {}, {"out_ptr": "*i64"}, ""

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from torchzk.params.fields import FP, FR
+from torchzk.params.sha256 import IV
 from torchzk.triton_kernels import (
     curve,
     elementwise,
@@ -34,8 +35,7 @@ from torchzk.triton_kernels.code import Variant, field_code
 from torchzk.triton_kernels.ntt import in_rows, passes
 from torchzk.triton_kernels.ntt_code import NttCode, ntt_code
 from torchzk.triton_kernels.poseidon import THREADS, poseidon_kernel
-from torchzk.triton_kernels.sha256 import SHAPE, digest_kernel
-from torchzk.triton_kernels.sha256_steps import SHAPE as STEPS_SHAPE
+from torchzk.triton_kernels.sha256 import digest_kernel
 from torchzk.triton_kernels.sha256_steps import steps_kernel
 from torchzk.triton_kernels.spmv import WARP, spmv_kernel
 from torchzk.triton_kernels.tuning import Shape, shape_for
@@ -73,7 +73,7 @@ _LOG_SIZES = (12, 13, 14)
 def launches(variant: Variant, arch: int) -> list[Launch]:
     """Every launch in one variant of the kernels on an architecture as in sm_90, each once."""
     found = [
-        *_hashes(variant),
+        *_hashes(variant, arch),
         *_points(2, variant, arch),
         *_points(1, variant, arch),
         *_transforms(variant, arch),
@@ -121,14 +121,15 @@ def _points(degree: int, variant: Variant, arch: int) -> Iterator[Launch]:
     yield _launch(curve.negate, points, F=code)
 
 
-def _hashes(variant: Variant) -> Iterator[Launch]:
+def _hashes(variant: Variant, arch: int) -> Iterator[Launch]:
     code = field_code(FR, 1, variant)
     states, warp = Shape(THREADS, THREADS // 32, "poseidon"), Shape(WARP, 1, "spmv")
     for wires in (True, False):
         for lanes in _LANES:
             yield _launch(poseidon_kernel, states, HALF=4, WIRES=wires, LANES=lanes, F=code)
-    yield _launch(digest_kernel, SHAPE, {"out_ptr": torch.uint8, "messages_ptr": torch.uint8})
-    yield _launch(steps_kernel, STEPS_SHAPE, {"out_ptr": torch.int64})
+    whole, steps = (shape_for(k, len(IV), arch) for k in ("sha256", "sha256 steps"))
+    yield _launch(digest_kernel, whole, {"out_ptr": torch.uint8, "messages_ptr": torch.uint8})
+    yield _launch(steps_kernel, steps, {"out_ptr": torch.int64})
     for lanes in (WARP, 1):
         yield _launch(spmv_kernel, warp, {"imports_ptr": torch.int64}, LANES=lanes, F=code)
 

@@ -17,11 +17,7 @@ import triton.language as tl
 
 from torchzk.ops.sha256 import check_messages
 from torchzk.params.sha256 import BLOCK_BYTES, IV, WORD_BITS, K
-from torchzk.triton_kernels.launch import launch
-from torchzk.triton_kernels.tuning import Shape
-
-# nothing is shared between lanes; small batches spread over more processors
-SHAPE = Shape(64, 2, "not tuned")
+from torchzk.triton_kernels.launch import launch, shape_on
 
 
 @triton.jit
@@ -117,5 +113,6 @@ def sha256(messages: torch.Tensor) -> torch.Tensor:
     out = torch.empty((n, 32), dtype=torch.uint8, device=messages.device)
     n_blocks = (length + 9 + BLOCK_BYTES - 1) // BLOCK_BYTES
     args = (messages.contiguous(), constants(messages.device), n, length, n_blocks)
-    launch(digest_kernel, n, SHAPE, messages.device, out, *args)
+    shape = shape_on(messages.device, "sha256", len(IV))
+    launch(digest_kernel, n, shape, messages.device, out, *args)
     return out

@@ -13,13 +13,10 @@ import triton
 import triton.language as tl
 
 from torchzk.ops.sha256_steps import check_words
+from torchzk.params.sha256 import IV
 from torchzk.params.sha256_steps import N_STEPS
-from torchzk.triton_kernels.launch import launch, planes
+from torchzk.triton_kernels.launch import launch, planes, shape_on
 from torchzk.triton_kernels.sha256 import constants, rotr
-from torchzk.triton_kernels.tuning import Shape
-
-# nothing is shared between lanes; small batches spread over more processors
-SHAPE = Shape(64, 2, "not tuned")
 
 
 @triton.jit
@@ -125,5 +122,6 @@ def sha256_steps(blocks: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
     n, device = blocks.shape[1], blocks.device
     out = torch.empty((N_STEPS, n), dtype=torch.int64, device=device)
     args = (out, blocks, states, constants(device), n, blocks_plane, states_plane)
-    launch(steps_kernel, n, SHAPE, device, *args)
+    shape = shape_on(device, "sha256 steps", len(IV))
+    launch(steps_kernel, n, shape, device, *args)
     return out

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 Key = tuple[str, int, int]
-"""Operation, limbs, architecture as in sm_90."""
+"""Operation, limbs (of SHA-256, words of the state), architecture as in sm_90."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,9 @@ _INDICES = Shape(512, 4, "not varied")
 # a lane a warp's thread, so that blocks spread over the card
 _WARP = Shape(32, 1, "trials on one H200: 1 to 8 warps within 5 %")
 
+# nothing is shared between lanes; small batches spread over more processors
+_SHA256 = Shape(64, 2, "not varied")
+
 SHAPES: dict[Key, Shape] = {
     ("elementwise", 8, 90): _ELEMENTWISE,
     ("elementwise", 12, 90): _ELEMENTWISE,
@@ -74,6 +77,8 @@ SHAPES: dict[Key, Shape] = {
     ("labels", 12, 90): _INDICES,
     ("digits", 8, 90): _INDICES,
     ("values", 8, 90): _ELEMENTWISE,
+    ("sha256", 8, 90): _SHA256,
+    ("sha256 steps", 8, 90): _SHA256,
     # squares of words: side 2^6 turned 2^27 words in 2.2 ms, 2^5 in 2.6, 2^7 in 3.0
     ("bit reversal", 8, 90): Shape(1 << 12, 8, _NTT),
 }
