@@ -7,14 +7,15 @@ Arguments, section 3.2. For the same r and s the bytes are those of bellperson.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 
 from torchzk.backends import Backend
 from torchzk.errors import UnsatisfiedError
-from torchzk.groth16.keys import QUERIES, Proof, ProvingKey
+from torchzk.groth16.keys import QUERIES, Proof, ProvingKey, VerifyingKey
 from torchzk.groth16.products import (
     MATRICES,
     product,
@@ -56,18 +57,10 @@ def prove(
     circuit: str,
     room: Room | None = None,
 ) -> Proof:
-    """Prove that an assignment satisfies `r1cs`.
+    """Prove that an assignment satisfies `r1cs`: `query_sums`, whose arguments it has, `combine`.
 
     Args:
-        backend: The operations to use; the bytes do not depend on it.
-        key: Proving key of the circuit, its lengths already checked against it.
-        r1cs: The circuit.
-        assign: Computes the values of all variables, on the device to work on. Called once; where
-            `room.in_turn` says so, again and again, so that they need not be kept.
         randomisers: r and s.
-        timeline: Gets a span a stage.
-        circuit: The circuit's name, for errors.
-        room: What may be taken of the device; by default `Room()`.
 
     Returns:
         The proof, not yet verified.
@@ -75,30 +68,78 @@ def prove(
     Raises:
         UnsatisfiedError: The assignment does not satisfy the circuit.
     """
+    sums = query_sums(backend, key, r1cs, assign, timeline, circuit=circuit, room=room)
+    return combine(key.vk, sums, randomisers, timeline)
+
+
+def query_sums(
+    backend: Backend,
+    key: ProvingKey,
+    r1cs: R1cs,
+    assign: Callable[[], Assignment],
+    timeline: Timeline,
+    *,
+    circuit: str,
+    room: Room | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> dict[str, Point]:
+    """What the device does of a proof: the sum of every query's points times their scalars.
+
+    Args:
+        backend: The operations to use; the sums do not depend on it.
+        key: Proving key of the circuit, its lengths already checked against it.
+        r1cs: The circuit.
+        assign: Computes the values of all variables, on the device to work on. Called once; where
+            `room.in_turn` says so, again and again, so that they need not be kept.
+        timeline: Gets a span a stage.
+        circuit: The circuit's name, for errors.
+        room: What may be taken of the device; by default `Room()`.
+        check: Called before every stage; what it raises ends the proof there.
+
+    Returns:
+        The sums by the names of `QUERIES`, on the host.
+
+    Raises:
+        UnsatisfiedError: The assignment does not satisfy the circuit.
+    """
     room = room or Room()
+    stages = _Stages(timeline, check)
     assigned = _Assigned(assign)
-    with timeline.span("witness"):
+    with stages.stage("witness"):
         assigned.get()
     quotient = _quotient_in_turn if room.in_turn else _quotient
-    h = quotient(backend, r1cs, assigned, timeline, circuit)
+    h = quotient(backend, r1cs, assigned, stages, circuit)
     queries = Queries(backend, key, room, timeline)
     sums: dict[str, Point] = {}
-    with timeline.span("msm h"):
+    with stages.stage("msm h"):
         # the last coefficient is zero
         sums["h"] = queries.full_sum("h", h[:, :-1])
         del h
     if room.in_turn:
-        with timeline.span("witness"):
+        with stages.stage("witness"):
             assigned.get()
-    with timeline.span("classes"):
+    with stages.stage("classes"):
         values = values_of(backend, assigned.get())
         variables = query_variables(r1cs, values.aux.device)
     for name in QUERIES:
         if name != "h":
-            with timeline.span(f"msm {name}"):
+            with stages.stage(f"msm {name}"):
                 sums[name] = queries.sum(name, values, variables[name])
-    with timeline.span("final sums"):
-        return _combine(key, sums, randomisers)
+    return sums
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """A span a stage, none of which begins once the proof must stop."""
+
+    timeline: Timeline
+    check: Callable[[], None]
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        self.check()
+        with self.timeline.span(name):
+            yield
 
 
 class _Assigned:
@@ -118,13 +159,13 @@ class _Assigned:
 
 
 def _quotient(
-    backend: Backend, r1cs: R1cs, assigned: _Assigned, timeline: Timeline, circuit: str
+    backend: Backend, r1cs: R1cs, assigned: _Assigned, stages: _Stages, circuit: str
 ) -> torch.Tensor:
     """The coefficients of h, canonical `[8, n]`, with all that they are made of at once."""
-    with timeline.span("products"):
+    with stages.stage("products"):
         a, b, c = products(backend, r1cs, assigned.get())
         _refuse(unsatisfied_row(backend, a, b, c), circuit)
-    with timeline.span("quotient"):
+    with stages.stage("quotient"):
         h = backend.quotient(a, b, c, r1cs.domain)
         del a, b, c
         backend.from_mont_at(h, None, h)
@@ -132,7 +173,7 @@ def _quotient(
 
 
 def _quotient_in_turn(
-    backend: Backend, r1cs: R1cs, assigned: _Assigned, timeline: Timeline, circuit: str
+    backend: Backend, r1cs: R1cs, assigned: _Assigned, stages: _Stages, circuit: str
 ) -> torch.Tensor:
     """The same, with two vectors at a time, and no assignment while they are transformed."""
 
@@ -141,9 +182,9 @@ def _quotient_in_turn(
         assigned.drop()
         return made
 
-    with timeline.span("products"):
+    with stages.stage("products"):
         _refuse(unsatisfied_in_turn(backend, r1cs, assigned.get()), circuit)
-    with timeline.span("quotient"):
+    with stages.stage("quotient"):
         h = backend.quotient_in_turn(vector, r1cs.domain)
         backend.from_mont_at(h, None, h)
     return h
@@ -154,14 +195,19 @@ def _refuse(row: int | None, circuit: str) -> None:
         raise UnsatisfiedError(circuit, row)
 
 
-def _combine(key: ProvingKey, sums: dict[str, Point], z: Randomisers) -> Proof:
-    """A, B and C from the query sums.
+def combine(
+    vk: VerifyingKey, sums: dict[str, Point], randomisers: Randomisers, timeline: Timeline
+) -> Proof:
+    """A proof from its query sums, by the host alone; not yet verified.
 
     A  = alpha + sum_a + r delta,  B = beta + sum_b + s delta (in both groups),
     C  = sum_l + sum_h + s A + r B1 - r s delta.
     """
-    vk = key.vk
+    with timeline.span("final sums"):
+        return _combine(vk, sums, randomisers)
 
+
+def _combine(vk: VerifyingKey, sums: dict[str, Point], z: Randomisers) -> Proof:
     def plus(curve: Curve, *terms: Point) -> Point:
         total: Point = None
         for term in terms:
