@@ -23,7 +23,7 @@ class Span:
         return (self.end_ns - self.start_ns) / 1e9
 
 
-def _nothing(_: object) -> None:
+def _nothing(*_: object) -> None:
     """The listener of a timeline nobody looks at."""
 
 
@@ -39,12 +39,22 @@ class Timeline:
     """Gets the span's name as it opens, for a progress display."""
     on_advance: Callable[[float], None] = _nothing
     """Gets the fraction done, 0 to 1, of the innermost open span."""
+    on_level: Callable[[str, int], None] = _nothing
+    """Gets the name of something that is counted, and how much of it there is from now on."""
     lane: str = "host"
     """Where spans are drawn."""
+    behind: Timeline | None = None
+    """Hears of spans of workers, locks and queues, which say how the work was spread and not what
+    it was; by default those hear of them who hear of all others."""
 
     def on_lane(self, lane: str) -> Timeline:
         """The same timeline for spans of another lane."""
         return replace(self, lane=lane)
+
+    @property
+    def backstage(self) -> Timeline:
+        """The timeline for spans of workers, locks and queues."""
+        return self.behind or self
 
     @contextmanager
     def span(self, name: str) -> Iterator[None]:
@@ -61,3 +71,7 @@ class Timeline:
     def advance(self, fraction: float) -> None:
         """Report how much of the innermost open span is done, from 0 to 1."""
         self.on_advance(fraction)
+
+    def level(self, name: str, value: int) -> None:
+        """Report how much of something there is from now on, as bytes promised; must not wait."""
+        self.on_level(name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from types import TracebackType
@@ -27,11 +28,11 @@ class _Open:
 
 
 class Progress:
-    """Watches a timeline. A context manager: leaves the terminal as it was."""
+    """Watches a timeline, from any thread. A context manager: leaves the terminal as it was."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._open: list[_Open] = []
+        self._open: dict[int, list[_Open]] = {}
         self._done: list[tuple[int, str, float]] = []
         self._last_line = time.monotonic()
         self._live: Live | None = None
@@ -65,24 +66,38 @@ class Progress:
             self._live.stop()
 
     def _opened(self, name: str) -> None:
-        self._open.append(_Open(name, time.monotonic()))
+        self._mine().append(_Open(name, time.monotonic()))
 
     def _closed(self, span: Span) -> None:
-        path = [stage.name for stage in self._open]
-        if self._open:
-            self._open.pop()
+        mine = self._mine()
+        path = self._path(mine, span.lane)
+        if mine:
+            mine.pop()
+        depth = len(mine)
+        if not mine:
+            del self._open[threading.get_ident()]
         if span.failed:
-            self._line(f"{' / '.join(path)}: failed after {span.seconds:.2f} s")
+            self._line(f"{path}: failed after {span.seconds:.2f} s")
         elif self._live is None:
-            self._line(f"{' / '.join(path)}: {span.seconds:.2f} s")
-        self._done.append((len(self._open), span.name, span.seconds))
+            self._line(f"{path}: {span.seconds:.2f} s")
+        self._done.append((depth, span.name, span.seconds))
 
     def _advanced(self, fraction: float) -> None:
-        if not self._open:
+        mine = self._open.get(threading.get_ident())
+        if not mine:
             return
-        self._open[-1].fraction = min(max(fraction, 0.0), 1.0)
+        mine[-1].fraction = min(max(fraction, 0.0), 1.0)
         if self._live is None and time.monotonic() - self._last_line >= _HEARTBEAT:
-            self._line(f"{' / '.join(s.name for s in self._open)}: {fraction:.0%} ...")
+            self._line(f"{self._path(mine)}: {fraction:.0%} ...")
+
+    def _mine(self) -> list[_Open]:
+        """The open spans of the calling thread, outermost first."""
+        return self._open.setdefault(threading.get_ident(), [])
+
+    def _path(self, mine: list[_Open], lane: str = "") -> str:
+        """A stage under those around it; with its lane while others have open ones."""
+        several = lane and len(self._open) > 1
+        return " / ".join([*([lane] if several else []), *(stage.name for stage in mine)])
 
     def _line(self, text: str) -> None:
         self._last_line = time.monotonic()
@@ -107,7 +122,8 @@ class Progress:
                 Text(f"{seconds:.2f} s", "dim"),
             )
         now = time.monotonic()
-        for depth, stage in enumerate(list(self._open)):
+        running = [one for spans in list(self._open.values()) for one in enumerate(list(spans))]
+        for depth, stage in running:
             known = stage.fraction is not None
             bar = ProgressBar(
                 total=1.0 if known else None, completed=stage.fraction or 0.0, pulse=not known

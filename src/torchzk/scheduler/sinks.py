@@ -19,12 +19,15 @@ import psutil
 
 from torchzk.errors import ConfigError, InputError, KeyFileError
 from torchzk.files import atomic_write
+from torchzk.scheduler.device_samples import LevelSample, ProfiledWindow, VramSample
 from torchzk.scheduler.stages import DeviceSpan, MemorySample, RunRecord
 from torchzk.timeline import Span, Timeline
 
 if TYPE_CHECKING:
     # which loads torch
     from torchzk.scheduler.device_clock import DeviceClock
+    from torchzk.scheduler.device_clocks import DeviceClocks
+    from torchzk.scheduler.kernel_profile import KernelWatch
 
 _PATIENCE = 30.0
 """Seconds a log disk may take before the command ends without its log."""
@@ -40,14 +43,20 @@ class Run:
     warn: Callable[[str], None]
     facts: dict[str, str] = field(default_factory=dict)
     spans: list[Span] = field(default_factory=list)
+    backstage: list[Span] = field(default_factory=list)
+    """Those of workers, locks and queues."""
     samples: list[MemorySample] = field(default_factory=list)
-    clock: DeviceClock | None = None
+    clock: DeviceClock | DeviceClocks | None = None
     """Hears of spans from when it is set: which device works is known some spans into a run."""
+    watch: KernelWatch | None = None
+    """Looks at kernels one by one for a while, where that was asked for."""
+    levels: list[LevelSample] = field(default_factory=list)
     planned: dict[str, int] = field(default_factory=dict)
     """Bytes of the device that a stage may take by the plan, by the stage's name."""
     _process: psutil.Process = field(default_factory=psutil.Process)
     """Kept: to make one takes longer than to ask it, and a device may be idle meanwhile."""
     _device: list[DeviceSpan] = field(default_factory=list)
+    _vram: list[VramSample] = field(default_factory=list)
     _folder: Path | None = None
     _no_folder: bool = False
 
@@ -56,6 +65,8 @@ class Run:
         self._sample()
         if self.clock is not None:
             self.clock.opened(name)
+        if self.watch is not None:
+            self.watch.opened(name)
 
     def closed(self, span: Span) -> None:
         """Keep a span."""
@@ -63,6 +74,10 @@ class Run:
             self.clock.closed(span)
         self.spans.append(span)
         self._sample()
+
+    def level(self, name: str, value: int) -> None:
+        """Something is there in another quantity than before."""
+        self.levels.append(LevelSample(time.perf_counter_ns(), name, value))
 
     def _sample(self) -> None:
         rss = self._process.memory_info().rss
@@ -82,17 +97,24 @@ class Run:
         """What was recorded until now; waits until the device has done what closed spans asked."""
         if self.clock is not None:
             self._device += self.clock.take()
+            self._vram += self.clock.take_samples()
             if self.clock.fault is not None:
                 self.facts["device times"] = f"stopped: {self.clock.fault}"
         return RunRecord(
             self.title,
-            tuple(self.spans),
+            (*self.spans, *self.backstage),
             tuple(self.samples),
             peak_rss(),
             dict(self.facts),
             tuple(self._device),
             dict(self.planned),
+            tuple(self._vram),
+            tuple(self.levels),
+            self._profiled(),
         )
+
+    def _profiled(self) -> tuple[ProfiledWindow, ...]:
+        return self.watch.take() if self.watch is not None and self._over else ()
 
     def flush(self) -> None:
         """Write trace, picture and events; warns of what cannot be written and never raises."""
@@ -165,7 +187,8 @@ def timeline(run: Run, *watchers: Timeline) -> Timeline:
         for watcher in watchers:
             watcher.on_advance(fraction)
 
-    return Timeline(on_close=on_close, on_open=on_open, on_advance=on_advance)
+    behind = Timeline(on_close=run.backstage.append)
+    return Timeline(on_close=on_close, on_open=on_open, on_advance=on_advance, behind=behind)
 
 
 def peak_rss() -> int:
