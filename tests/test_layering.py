@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "torchzk"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 # each layer imports from those before it and from itself
 LAYERS = (
-    ("errors", "files", "timeline"),
+    ("errors", "memory_faults", "files", "timeline"),
     ("params",),
     ("ops", "triton_kernels"),
     ("backends",),

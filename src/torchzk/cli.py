@@ -24,6 +24,7 @@ from rich.console import Console
 
 from torchzk.config import Config, load_config
 from torchzk.errors import ConfigError, Interrupted, ResourceError, TorchzkError
+from torchzk.memory_faults import memory_reason, ran_out_of_memory
 from torchzk.strict_yaml import parse_size
 
 Report = dict[str, Any]
@@ -153,6 +154,9 @@ def execute(parser: Parser, command: Command, argv: Sequence[str] | None = None)
     with _signals() as received:
         try:
             report = command(parser.parse_args(arguments), screen)
+            if received:
+                # raised where Python drops errors, such as in a finaliser
+                raise _Signal(received[0])
             _emit(screen, {"ok": True, **report, "warnings": screen.warnings})
         except SystemExit:
             # --help
@@ -194,10 +198,8 @@ def _known(e: BaseException) -> BaseException:
         return Interrupted(signal.SIGPIPE)
     if isinstance(e, OSError) and e.errno in _FULL:
         return ResourceError(f"the disk is full: {e.filename or 'stdout'}")
-    out_of_memory = type(e).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in str(e)
-    if isinstance(e, MemoryError) or (isinstance(e, RuntimeError) and out_of_memory):
-        detail = str(e).splitlines()[0] if str(e) else "an allocation failed"
-        return ResourceError(f"not enough memory: {detail}")
+    if not isinstance(e, TorchzkError) and ran_out_of_memory(e):
+        return ResourceError(f"not enough memory: {memory_reason(e)}")
     return e
 
 

@@ -29,6 +29,7 @@ FAILURES: list[tuple[BaseException, int, str]] = [
     (errors.UnsatisfiedError("window-2KiB", 3), 1, "UnsatisfiedError"),
     (MemoryError(), 6, "ResourceError"),
     (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate"), 6, "ResourceError"),
+    (RuntimeError("CUDA error: out of memory"), 6, "ResourceError"),
     (OSError(errno.ENOSPC, "No space left on device", "/x"), 6, "ResourceError"),
     (BrokenPipeError(), 141, "Interrupted"),
     (ZeroDivisionError("m"), 1, "ZeroDivisionError"),
@@ -103,13 +104,15 @@ def test_messages_cannot_steer_a_terminal(capsys: pytest.CaptureFixture[str]) ->
     assert r"InputError: [red]a\x1b[2Jb\nc[/red]" in capsys.readouterr().err
 
 
-def test_an_error_made_of_an_interrupt_is_an_interrupt() -> None:
+@pytest.mark.parametrize("fault", [True, False], ids=["made an error", "swallowed"])
+def test_an_interrupt_stays_one_whatever_a_library_makes_of_it(fault: bool) -> None:
     def command(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         try:
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(5)
         except KeyboardInterrupt:
-            raise ValueError("a library that swallows interrupts") from None
+            if fault:
+                raise ValueError("a library that swallows interrupts") from None
         return {}
 
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)

@@ -49,7 +49,9 @@ def test_once_more_with_half_of_what_is_free(
     # whatever comes next goes by the smaller one
     assert opened.plan is second
     (warning,) = warnings
-    assert "memory of cpu ran out (CUDA out of memory): proving again" in warning
+    assert (
+        "memory of cpu ran out (CUDA out of memory. Tried to allocate 2.00 GiB): proving" in warning
+    )
 
 
 def test_twice_is_an_error_with_the_numbers(

@@ -124,6 +124,12 @@ def block_matrices(block: Block, device: torch.device) -> tuple[Csr, ...]:
     return tuple(_to_device(rows, table, block.n_columns) for rows in block.matrices)
 
 
+def forget_matrices() -> None:
+    """Give back all matrices that lie on a device, once nobody works with them."""
+    block_matrices.cache_clear()
+    parts.cache_clear()
+
+
 def _to_device(rows: SparseRows, table: torch.Tensor, n_columns: int) -> Csr:
     def index(x: Array) -> torch.Tensor:
         return torch.from_numpy(x.astype(np.int64)).to(table.device)

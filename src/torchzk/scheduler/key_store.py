@@ -24,6 +24,7 @@ from torchzk.scheduler.dev_keys import check_making
 from torchzk.scheduler.key_files import check_once, digest_in, named_vk, params_path
 from torchzk.scheduler.key_manager import KeyManager
 from torchzk.scheduler.key_place import Place, Where, where_made, where_of_file
+from torchzk.scheduler.replan import memory_counted
 from torchzk.scheduler.session import Session
 
 
@@ -84,7 +85,7 @@ def get_keys(
     """
     # for what cannot be proven here no key is made
     _ = session.plan
-    with ExitStack() as stack:
+    with memory_counted(session, "getting a key"), ExitStack() as stack:
         if session.config.keys == "dev-in-memory":
             return _made(session, stack, place, manager)
         return _of_file(session, stack, place, manager)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import traceback
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 
 from torchzk.errors import ProtocolError
+from torchzk.memory_faults import forget_frames as forget_frames
 from torchzk.scheduler.locks import DeviceLocks
 from torchzk.scheduler.memory_budget import MemoryBudget
 from torchzk.scheduler.policies import Policy
@@ -96,18 +96,3 @@ def _make_room(seat: Seat, need: int) -> None:
         with seat.timeline.span("trim"):
             seat.device.trim()
         seat.budget.count_trim()
-
-
-def forget_frames(error: BaseException) -> None:
-    """Let go of what the frames of an error hold: tensors that nobody else knows of.
-
-    The error keeps its traceback, the frames lose their variables. Frames that still run stay.
-    """
-    seen: set[int] = set()
-    left: list[BaseException | None] = [error]
-    while left:
-        e = left.pop()
-        if e is not None and id(e) not in seen:
-            seen.add(id(e))
-            traceback.clear_frames(e.__traceback__)
-            left += (e.__cause__, e.__context__)

@@ -15,7 +15,7 @@ from torchzk.groth16.r1cs import Assignment
 from torchzk.groth16.verifier import verify_batch
 from torchzk.scheduler.key_store import Keys
 from torchzk.scheduler.plan import Plan
-from torchzk.scheduler.replan import with_replan
+from torchzk.scheduler.replan import memory_counted, with_replan
 from torchzk.scheduler.session import Session
 
 
@@ -44,7 +44,7 @@ def read_job(
 def check_job(session: Session, job: Job) -> None:
     """Verify the vanilla proofs of a job; raises `InputError` for the first that fails."""
     _check_kind(session, job)
-    with session.timeline.span("check input"):
+    with memory_counted(session, "checking a job"), session.timeline.span("check input"):
         session.circuit.check_job(session.backend, session.device, job)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
-import torch
-
-from torchzk.errors import ResourceError
+from torchzk.errors import ResourceError, TorchzkError
+from torchzk.memory_faults import forget_frames, memory_reason, ran_out_of_memory
 from torchzk.scheduler.device_budget import free_memory
 from torchzk.scheduler.plan import Plan
 from torchzk.scheduler.session import Session
@@ -18,27 +19,36 @@ T = TypeVar("T")
 def with_replan(session: Session, run: Callable[[Plan], T]) -> T:
     """`run` with the session's plan; where memory runs out, once more with a smaller one.
 
-    The smaller plan is made for half of what is free once `run` has let go of all it had; the key
-    stays where it is. It is the session's plan from then on.
+    The smaller plan is made for half of what is free once `run` has let go of all it had, and what
+    is kept for the next proof is given back; the key stays where it is. It is the session's plan
+    from then on.
 
     Raises:
         ResourceError: Nothing fits into what is left, or it ran out again; with the numbers.
     """
-    try:
-        return run(session.plan)
-    except torch.OutOfMemoryError as e:
-        reason = _first_line(e)
-    # by now the frames that held tensors are gone, and so are those
     before = session.plan
-    smaller = session.replan()
+    try:
+        return run(before)
+    except Exception as e:
+        reason = _reason(e)
+        if reason is None:
+            raise
+    _let_go(session)
+    try:
+        smaller = session.replan()
+    except ResourceError as e:
+        raise ResourceError(f"memory of {session.device} ran out ({reason}): {e}") from None
     session.warn(
         f"memory of {session.device} ran out ({reason}): proving again with a plan of "
         f"{_gib(smaller.peak)} instead of {_gib(before.peak)}"
     )
     try:
         return run(smaller)
-    except torch.OutOfMemoryError as e:
-        reason = _first_line(e)
+    except Exception as e:
+        reason = _reason(e)
+        if reason is None:
+            raise
+    _let_go(session)
     raise ResourceError(
         f"memory of {session.device} ran out twice while proving {session.circuit.name}: planned "
         f"{_gib(before.peak)}, then {_gib(smaller.peak)}; {_gib(free_memory(session.device))} are "
@@ -47,8 +57,41 @@ def with_replan(session: Session, run: Callable[[Plan], T]) -> T:
     )
 
 
-def _first_line(e: BaseException) -> str:
-    return str(e).partition(". ")[0].splitlines()[0] if str(e) else "no memory"
+@contextmanager
+def memory_counted(session: Session, doing: str) -> Iterator[None]:
+    """What has no smaller plan: where memory runs out in the body, all that can be is given back.
+
+    Raises:
+        ResourceError: Instead of whatever the allocator raises, with the numbers.
+    """
+    try:
+        yield
+        return
+    except Exception as e:
+        reason = _reason(e)
+        if reason is None:
+            raise
+    _let_go(session)
+    raise ResourceError(
+        f"memory of {session.device} ran out while {doing} of {session.circuit.name} ({reason}); "
+        f"{_gib(free_memory(session.device))} are free now. Something else takes memory of the "
+        f"device: stop it, or use a device with more"
+    )
+
+
+def _reason(e: Exception) -> str | None:
+    """What was said when memory ran out, and the tensors of its frames forgotten; else None."""
+    if isinstance(e, TorchzkError) or not ran_out_of_memory(e):
+        return None
+    # a future and the frame that waits for it keep each other
+    forget_frames(e)
+    return memory_reason(e)
+
+
+def _let_go(session: Session) -> None:
+    """Give back all that is neither the key nor the caller's; no error is being handled by now."""
+    gc.collect()
+    session.forget()
 
 
 def _gib(n: int) -> str:

@@ -22,6 +22,8 @@ from torchzk.circuits.circuit import AnyCircuit
 from torchzk.circuits.registry import get_circuit
 from torchzk.config import Config
 from torchzk.errors import CacheError
+from torchzk.groth16.products import forget_matrices
+from torchzk.groth16.query_variables import query_variables
 from torchzk.groth16.r1cs import Block, R1cs
 from torchzk.scheduler.circuit_sizes import CircuitSizes, circuit_sizes
 from torchzk.scheduler.device_budget import budget, half_of_the_rest, prepare_memory
@@ -95,6 +97,15 @@ class Session:
         """
         self._settle("device" if self.plan.key_stays else "host", half_of_the_rest)
         return self.plan
+
+    def forget(self) -> None:
+        """Give back what is kept on the device for the next proof; it is made again when wanted."""
+        if self.device.type == "cuda":
+            # other streams may still read it
+            torch.cuda.synchronize(self.device)
+        forget_matrices()
+        query_variables.cache_clear()
+        forget_tables(self.choice.name, self.device)
 
     def _settle(self, key: KeyPlace, allowed: Callable[[torch.device, int | None], int]) -> None:
         """Make a plan. What was kept for another one may be too large for it, and goes."""
