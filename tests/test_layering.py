@@ -25,6 +25,7 @@ LAYERS = (
     ("strict_yaml", "config"),
     ("scheduler",),
     ("api",),
+    ("serving",),
     (
         "cli",
         "recorded",

@@ -47,6 +47,10 @@ class InputError(TorchzkError):
     exit_code = 3
 
 
+class NotFoundError(InputError):
+    """There is no job or no circuit of that name."""
+
+
 class KeyFileError(TorchzkError):
     """A proving or verifying key is damaged, unsafe, or of another circuit."""
 
@@ -87,6 +91,10 @@ class ExpiredError(TorchzkError):
 
 class QueueFullError(ResourceError):
     """No more jobs are taken until some of those waiting are through."""
+
+
+class DrainingError(ResourceError):
+    """A service takes no more jobs: it is about to stop, or has nothing left to prove with."""
 
 
 class LockTimeoutError(ResourceError):
