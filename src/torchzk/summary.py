@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from torchzk.scheduler.device_tables import tables
+from torchzk.scheduler.lanes import lane_of
 from torchzk.scheduler.stages import RunRecord, StageUse, idle_seconds, stages_of, uses_of
 from torchzk.timeline import Span
 
@@ -19,7 +21,8 @@ _BAR, _SHORT_BAR = 24, 8
 def stage_seconds(spans: Iterable[Span]) -> dict[str, float]:
     """Seconds a stage in order of time, all partitions together, nested stages as `a / b`."""
     seconds: dict[str, float] = {}
-    for stage in sorted(stages_of(spans), key=lambda s: (s.spans[0].start_ns, s.depth)):
+    work = [span for span in spans if not lane_of(span.lane).of_lock]
+    for stage in sorted(stages_of(work), key=lambda s: (s.spans[0].start_ns, s.depth)):
         name = " / ".join(stage.path)
         seconds[name] = seconds.get(name, 0.0) + stage.seconds
     return seconds
@@ -68,6 +71,18 @@ def print_stages(console: Console, record: RunRecord) -> None:
         idle = {"device ms": f"{1e3 * idle_seconds(record.device):,.1f}"}
         table.add_row(Text("device idle between", "dim"), *(idle.get(n, "") for n in names), "")
     console.print(table)
+
+
+def print_devices(console: Console, record: RunRecord) -> None:
+    """How busy devices were, and their locks; nothing where no partition had kernels."""
+    for own in tables(record):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+        for i, name in enumerate(own.head):
+            table.add_column(name, justify="right" if i else "left", no_wrap=not i)
+        for row in own.rows:
+            table.add_row(*row)
+        console.print(table)
+        console.print()
 
 
 def _columns(gpu: bool, plan: bool) -> list[str]:

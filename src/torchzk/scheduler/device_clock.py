@@ -15,7 +15,9 @@ from typing import Any, Protocol
 
 import torch
 
-from torchzk.scheduler.stages import DeviceMemory, DeviceSpan
+from torchzk.scheduler.device_samples import DeviceMemory, VramSample
+from torchzk.scheduler.lanes import lane_of
+from torchzk.scheduler.stages import DeviceSpan
 from torchzk.timeline import Span, Timeline
 
 
@@ -76,7 +78,7 @@ class CudaGauge:
             # of a device that nobody has asked for memory
             return DeviceMemory(0, 0)
         allocated, reserved = (stats[f"{what}_bytes"]["all"] for what in ("allocated", "reserved"))
-        return DeviceMemory(allocated["peak"], reserved["peak"])
+        return DeviceMemory(allocated["peak"], reserved["peak"], stats.get("num_alloc_retries", 0))
 
 
 @dataclass
@@ -108,6 +110,7 @@ class DeviceClock:
         self._open: dict[int, list[_Open]] = {}
         self._lanes: dict[int, str] = {}
         self._closed: list[_Closed] = []
+        self._samples: list[VramSample] = []
         self._fault: str | None = None
         gauge.idle()
         before = time.perf_counter_ns()
@@ -152,6 +155,9 @@ class DeviceClock:
                     return
                 self._measure()
                 mine = above.pop()
+                if lane_of(span.lane).of_lock:
+                    # whoever waits or holds a lock does nothing by that
+                    return
                 end = self._gauge.mark()
                 self._closed.append(
                     _Closed(span, self._lane(thread), mine.start, end, mine.root, mine.most)
@@ -178,6 +184,12 @@ class DeviceClock:
             self._stop(e)
             return ()
 
+    def take_samples(self) -> tuple[VramSample, ...]:
+        """Its memory at the edges of spans since the last call, in order of time."""
+        with self._lock:
+            samples, self._samples = self._samples, []
+        return tuple(samples)
+
     def _placed(self, one: _Closed) -> DeviceSpan:
         # milliseconds come as float32: of one that is far away, only the tree's root is asked
         root = self._anchor_ns + _nanoseconds(self._anchor, one.root)
@@ -189,12 +201,16 @@ class DeviceClock:
     def _measure(self) -> None:
         """What was in use since the last edge of a span counts for every span that is open."""
         most = self._gauge.most_memory()
+        self._samples.append(VramSample(time.perf_counter_ns(), self._gauge.lane, most))
         for spans in self._open.values():
             for span in spans:
                 span.most = span.most.at_least(most)
 
     def _lane(self, thread: int) -> str:
-        """The device's name; with a number for every thread after the first."""
+        """The device's name; of which worker it is, or with a number for others after the first."""
+        device, worker = self._gauge.lane, threading.current_thread().name
+        if lane_of(worker).device == device:
+            return f"{device} kernels, {worker.removeprefix(device).strip()}"
         n = len(self._lanes) + 1
         return self._lanes.setdefault(thread, self._gauge.lane + (f" ({n})" if n > 1 else ""))
 

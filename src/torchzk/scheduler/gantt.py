@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from torchzk.scheduler.lanes import in_order, lane_of
 from torchzk.scheduler.stages import RunRecord, Stage, stages_of
 
 if TYPE_CHECKING:
@@ -22,35 +24,40 @@ _HUES = ("#4C78A8", "#F58518", "#54A24B", "#B279A2", "#72B7B2") + (
     "#7F8FA6",
     "#2F6F6B",
 )
-_INK, _FAINT, _BAND, _FAILED = "#24292F", "#6E7781", "#F6F8FA", "#CF222E"
+INK, FAINT, _BAND, FAILED = "#24292F", "#6E7781", "#F6F8FA", "#CF222E"
 _ROW_INCHES = 0.27
 _WIDTH_INCHES = 11.0
 _MOST_ROWS = 80
 
 
-def draw(record: RunRecord) -> FigureCanvasAgg:
-    """The Gantt chart of a run; stages of one family (`msm a`, `msm l`) share a colour."""
-    stages = stages_of(record.all_spans)
+def draw(record: RunRecord, *, locks: bool = True) -> FigureCanvasAgg:
+    """The Gantt chart of a run; stages of one family (`msm a`, `msm l`) share a colour.
+
+    Args:
+        record: The run.
+        locks: Whether holds of locks and waits for them have rows; `lane_picture` shows them all.
+    """
+    stages = stages_of(s for s in record.all_spans if locks or not lane_of(s.lane).of_lock)
     rows = _rows(stages, record.device_lanes)
     height = _ROW_INCHES * max(len(rows), 1)
     figure = Figure(figsize=(_WIDTH_INCHES, height + 1.5), dpi=110, facecolor="white")
     canvas = FigureCanvasAgg(figure)
     total = height + 1.5
     axes = figure.add_axes((0.22, 0.55 / total, 0.64, height / total))
-    colours = _colours(stages)
+    colours = palette(stage.name for stage in stages)
     for y, row in enumerate(rows):
         if isinstance(row, str):
-            _lane_name(axes, y, row)
+            lane_name(axes, y, row)
             axes.axhspan(y - 0.5, y + 0.5, color=_BAND, lw=0, zorder=0)
         elif isinstance(row, list):
             _lane_row(axes, y, row, record, colours)
         else:
             _stage_row(axes, y, row, record, colours)
-    _frame(axes, len(rows), record.seconds)
+    frame(axes, len(rows), record.seconds)
     head = 1 - 0.32 / total
-    figure.text(0.02, head, record.title, size=14, weight="bold", color=_INK, va="center")
+    figure.text(0.02, head, record.title, size=14, weight="bold", color=INK, va="center")
     subtitle = "   ".join([f"total {record.seconds:.2f} s", *_facts(record)])
-    figure.text(0.02, head - 0.27 / total, subtitle, size=9, color=_FAINT, va="center")
+    figure.text(0.02, head - 0.27 / total, subtitle, size=9, color=FAINT, va="center")
     canvas.draw()  # type: ignore[no-untyped-call]
     return canvas
 
@@ -62,35 +69,41 @@ def pixels(canvas: FigureCanvasAgg) -> NDArray[np.uint8]:
 
 
 def _rows(stages: list[Stage], device_lanes: tuple[str, ...]) -> list[Stage | str | list[Stage]]:
-    """Stages in order, under the name of their lane where there are several lanes; devices last.
+    """Stages in order, under the name of their lane where there are several; devices on top.
 
     When that grows too long, all lanes of the host but the first two become one row each.
     """
-    lanes: dict[str, list[Stage]] = {}
-    for stage in sorted(stages, key=lambda s: s.lane in device_lanes):
-        lanes.setdefault(stage.lane, []).append(stage)
+    by_name: dict[str, list[Stage]] = {}
+    for stage in stages:
+        by_name.setdefault(stage.lane, []).append(stage)
+    lanes = {name: by_name[name] for name in in_order(by_name)}
     if len(lanes) <= 1:
         return list(stages)
     crowded = len(stages) + len(lanes) > _MOST_ROWS
     rows: list[Stage | str | list[Stage]] = []
-    for i, (lane, own) in enumerate(lanes.items()):
-        if crowded and i >= 2 and lane not in device_lanes:
+    seen = 0
+    for lane, own in lanes.items():
+        seen += lane not in device_lanes
+        if crowded and seen > 2 and lane not in device_lanes:
             rows.append(own)
         else:
             rows += [lane, *own]
     return rows
 
 
-def _family(name: str) -> str:
+def family(name: str) -> str:
+    """What stages of one colour have in common."""
     return name.replace(":", " ").split(maxsplit=1)[0]
 
 
-def _colours(stages: list[Stage]) -> dict[str, str]:
-    families = dict.fromkeys(_family(stage.name) for stage in stages)
+def palette(names: Iterable[str]) -> dict[str, str]:
+    """A colour for every family of stages, in order of first appearance."""
+    families = dict.fromkeys(map(family, names))
     return {family: _HUES[i % len(_HUES)] for i, family in enumerate(families)}
 
 
-def _lane_name(axes: Axes, y: int, lane: str) -> None:
+def lane_name(axes: Axes, y: float, lane: str, colour: str = INK, *, bold: bool = True) -> None:
+    """Write a lane's name to the left of its row."""
     axes.annotate(
         lane,
         xy=(0, y),
@@ -99,8 +112,8 @@ def _lane_name(axes: Axes, y: int, lane: str) -> None:
         textcoords="offset points",
         va="center",
         size=9,
-        weight="bold",
-        color=_INK,
+        weight="bold" if bold else "normal",
+        color=colour,
     )
 
 
@@ -114,8 +127,8 @@ def _stage_row(
     seconds = stage.seconds
     on_device = stage.lane in record.device_lanes
     shown = f"{1e3 * seconds:,.1f} ms" if on_device else f"{seconds:.2f} s"
-    _right(axes, y, 58, shown, _INK)
-    _right(axes, y, 106, note, _FAILED if stage.failed else _FAINT)
+    _right(axes, y, 58, shown, INK)
+    _right(axes, y, 106, note, FAILED if stage.failed else FAINT)
     axes.annotate(
         "   " * stage.depth + stage.name + times,
         xy=(0, y),
@@ -124,7 +137,7 @@ def _stage_row(
         textcoords="offset points",
         va="center",
         size=9,
-        color=_INK if not stage.depth else _FAINT,
+        color=INK if not stage.depth else FAINT,
     )
 
 
@@ -135,12 +148,12 @@ def _lane_row(
         if not stage.depth:
             _bars(axes, y, stage, record, colours)
     seconds = sum(stage.seconds for stage in stages if not stage.depth)
-    _lane_name(axes, y, stages[0].lane)
-    _right(axes, y, 58, f"{seconds:.2f} s", _INK)
+    lane_name(axes, y, stages[0].lane)
+    _right(axes, y, 58, f"{seconds:.2f} s", INK)
 
 
 def _bars(axes: Axes, y: int, stage: Stage, record: RunRecord, colours: dict[str, str]) -> None:
-    colour = _mix(colours[_family(stage.name)], 0.35 if stage.depth else 0.0)
+    colour = mix(colours[family(stage.name)], 0.35 if stage.depth else 0.0)
     # a stage too short to see still leaves a mark
     least = record.seconds / 600
     for span in stage.spans:
@@ -150,14 +163,21 @@ def _bars(axes: Axes, y: int, stage: Stage, record: RunRecord, colours: dict[str
             left=record.seconds_at(span.start_ns),
             height=0.68,
             color=colour,
-            edgecolor=_FAILED if span.failed else "none",
+            edgecolor=FAILED if span.failed else "none",
             hatch="////" if span.failed else None,
             linewidth=1.2 if span.failed else 0,
             zorder=3,
         )
 
 
-def _right(axes: Axes, y: int, points: int, text: str, colour: str) -> None:
+def note_right(axes: Axes, y: float, text: str, colour: str, *, bold: bool = False) -> None:
+    """Write a figure to the right of a row."""
+    _right(axes, y, 48, text, colour, bold=bold)
+
+
+def _right(
+    axes: Axes, y: float, points: int, text: str, colour: str, *, bold: bool = False
+) -> None:
     axes.annotate(
         text,
         xy=(1, y),
@@ -167,21 +187,24 @@ def _right(axes: Axes, y: int, points: int, text: str, colour: str) -> None:
         ha="right",
         va="center",
         size=9,
+        weight="bold" if bold else "normal",
         color=colour,
     )
 
 
-def _mix(colour: str, white: float) -> tuple[float, float, float]:
+def mix(colour: str, white: float) -> tuple[float, float, float]:
+    """A colour made paler, from 0, itself, to 1, white."""
     r, g, b = to_rgb(colour)
     return (r + (1 - r) * white, g + (1 - g) * white, b + (1 - b) * white)
 
 
-def _frame(axes: Axes, n_rows: int, seconds: float) -> None:
+def frame(axes: Axes, n_rows: int, seconds: float) -> None:
+    """The axis of time and as many rows."""
     axes.set_xlim(0, seconds * 1.01 or 1)
     axes.set_ylim(max(n_rows, 1) - 0.5, -0.5)
     axes.set_yticks([])
-    axes.set_xlabel("seconds since start", size=9, color=_FAINT)
-    axes.tick_params(axis="x", colors=_FAINT, labelsize=8, length=0)
+    axes.set_xlabel("seconds since start", size=9, color=FAINT)
+    axes.tick_params(axis="x", colors=FAINT, labelsize=8, length=0)
     axes.grid(axis="x", color="#D0D7DE", linewidth=0.7, zorder=1)
     axes.set_axisbelow(True)
     for side in ("top", "left", "right"):

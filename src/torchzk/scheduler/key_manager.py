@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from torchzk.errors import ResourceError
+from torchzk.timeline import Timeline
 
 Key = TypeVar("Key")
 
@@ -31,10 +32,12 @@ class KeyManager:
 
     Args:
         budget_bytes: What all keys together may take.
+        timeline: Gets a span `evict` for every key that is let go of.
     """
 
-    def __init__(self, budget_bytes: int) -> None:
+    def __init__(self, budget_bytes: int, timeline: Timeline | None = None) -> None:
         self.budget_bytes = budget_bytes
+        self._timeline = timeline or Timeline()
         # least recently used first
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._changed = threading.Condition()
@@ -83,7 +86,7 @@ class KeyManager:
         """Let all keys go that nobody uses; returns the bytes they took."""
         with self._changed:
             unused = [i for i, entry in self._entries.items() if not entry.users]
-            return sum(self._entries.pop(i).n_bytes for i in unused)
+            return sum(self._evict(i) for i in unused)
 
     def _enter(self, identity: Hashable, n_bytes: int, name: str) -> tuple[_Entry, bool]:
         with self._changed:
@@ -121,4 +124,9 @@ class KeyManager:
                 self.budget_bytes
             ):
                 return
-            del self._entries[identity]
+            self._evict(identity)
+
+    def _evict(self, identity: Hashable) -> int:
+        """Let a key go that nobody uses; returns the bytes it took."""
+        with self._timeline.span("evict"):
+            return self._entries.pop(identity).n_bytes

@@ -12,21 +12,19 @@ from collections.abc import Callable
 from torchzk.errors import ProtocolError, ResourceError
 
 
-def _ignore(_: int) -> None:
-    """The listener of a budget nobody looks at."""
-
-
 class MemoryBudget:
     """What the plans of a device's partitions may take together."""
 
-    def __init__(self, name: str, total: int, on_change: Callable[[int], None] = _ignore) -> None:
+    def __init__(
+        self, name: str, total: int, on_change: Callable[[int], None] | None = None
+    ) -> None:
         """Args:
         name: The device's.
         total: Bytes; what stays there anyway, such as a key, is taken off by the caller.
         on_change: Told of the bytes promised whenever they change, in order; must not wait.
         """
         self.name, self.total = name, total
-        self._on_change = on_change
+        self._listeners = [on_change] if on_change is not None else []
         self._held: dict[Promise, int] = {}
         self._guard = threading.RLock()
         self._wakes: list[Callable[[], None]] = []
@@ -56,6 +54,10 @@ class MemoryBudget:
         """Call `wake` whenever bytes are given back."""
         self._wakes.append(wake)
 
+    def report(self, on_change: Callable[[int], None]) -> None:
+        """Tell somebody else as well of the bytes promised; `on_change` as in the constructor."""
+        self._listeners.append(on_change)
+
     def ask(self, who: str, n_bytes: int) -> Promise:
         """Ask for bytes. They are had once `Promise.ready` was true.
 
@@ -81,17 +83,21 @@ class MemoryBudget:
                 return False
             self._held[promise] = promise.n_bytes
             self._peak = max(self._peak, held)
-            self._on_change(held)
+            self._tell(held)
         return True
 
     def _give_back(self, promise: Promise) -> None:
         with self._guard:
             if self._held.pop(promise, None) is None:
                 return
-            self._on_change(sum(self._held.values()))
+            self._tell(sum(self._held.values()))
         # without the guard: whoever wakes takes locks of its own
         for wake in self._wakes:
             wake()
+
+    def _tell(self, held: int) -> None:
+        for on_change in self._listeners:
+            on_change(held)
 
     def _holders(self) -> str:
         with self._guard:

@@ -19,7 +19,7 @@ import psutil
 
 from torchzk.errors import ConfigError, InputError, KeyFileError
 from torchzk.files import atomic_write
-from torchzk.scheduler.device_samples import LevelSample, ProfiledWindow, VramSample
+from torchzk.scheduler.device_samples import LevelSample, VramSample
 from torchzk.scheduler.stages import DeviceSpan, MemorySample, RunRecord
 from torchzk.timeline import Span, Timeline
 
@@ -94,7 +94,10 @@ class Run:
         return self._folder
 
     def record(self) -> RunRecord:
-        """What was recorded until now; waits until the device has done what closed spans asked."""
+        """What was recorded until now; waits until the device has done what closed spans asked.
+
+        Kernels that are being profiled are not from here on.
+        """
         if self.clock is not None:
             self._device += self.clock.take()
             self._vram += self.clock.take_samples()
@@ -110,11 +113,8 @@ class Run:
             dict(self.planned),
             tuple(self._vram),
             tuple(self.levels),
-            self._profiled(),
+            self.watch.take() if self.watch is not None else (),
         )
-
-    def _profiled(self) -> tuple[ProfiledWindow, ...]:
-        return self.watch.take() if self.watch is not None and self._over else ()
 
     def flush(self) -> None:
         """Write trace, picture and events; warns of what cannot be written and never raises."""
@@ -133,13 +133,17 @@ class Run:
             # here, since a device may hang as well
             record = self.record()
             # late: a second of imports that no proof waits for
-            from torchzk.scheduler import chrome_trace, gantt, tensorboard_log
+            from torchzk.scheduler import chrome_trace, gantt, lane_picture, tensorboard_log
 
             chrome_trace.write_trace(record, folder / "trace.json")
-            picture = gantt.draw(record)
-            with atomic_write(folder / "timeline.png") as file:
-                picture.print_png(file)  # type: ignore[no-untyped-call]
-            tensorboard_log.write_events(record, folder, gantt.pixels(picture))
+            pictures = {"timeline": gantt.draw(record, locks=False)}
+            if lane_picture.has_lanes(record):
+                pictures["lanes"] = lane_picture.draw(record)
+            for name, picture in pictures.items():
+                with atomic_write(folder / f"{name}.png") as file:
+                    picture.print_png(file)  # type: ignore[no-untyped-call]
+            drawn = {name: gantt.pixels(picture) for name, picture in pictures.items()}
+            tensorboard_log.write_events(record, folder, drawn)
         except Exception as e:
             # whatever a log does, the proof is made
             self.warn(f"the timeline is incomplete: {type(e).__name__}: {e}")
@@ -187,8 +191,19 @@ def timeline(run: Run, *watchers: Timeline) -> Timeline:
         for watcher in watchers:
             watcher.on_advance(fraction)
 
-    behind = Timeline(on_close=run.backstage.append)
-    return Timeline(on_close=on_close, on_open=on_open, on_advance=on_advance, behind=behind)
+    def on_level(name: str, value: int) -> None:
+        run.level(name, value)
+        for watcher in watchers:
+            watcher.on_level(name, value)
+
+    behind = Timeline(on_close=run.backstage.append, on_level=on_level)
+    return Timeline(
+        on_close=on_close,
+        on_open=on_open,
+        on_advance=on_advance,
+        on_level=on_level,
+        behind=behind,
+    )
 
 
 def peak_rss() -> int:

@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from torchzk.scheduler.device_samples import (
+    DeviceMemory as DeviceMemory,
+)
+from torchzk.scheduler.device_samples import (
+    LevelSample,
+    ProfiledWindow,
+    VramSample,
+)
+from torchzk.scheduler.lanes import lane_of
 from torchzk.timeline import Span
 
 
@@ -17,22 +26,6 @@ class MemorySample:
 
 
 @dataclass(frozen=True)
-class DeviceMemory:
-    """Memory of a device, in bytes."""
-
-    allocated: int
-    """In tensors."""
-    reserved: int
-    """Held by torch's allocator: tensors, what it keeps for the next ones, and what is between."""
-
-    def at_least(self, other: DeviceMemory) -> DeviceMemory:
-        """The larger of each."""
-        return DeviceMemory(
-            max(self.allocated, other.allocated), max(self.reserved, other.reserved)
-        )
-
-
-@dataclass(frozen=True)
 class DeviceSpan:
     """What a device did for a span of the host."""
 
@@ -42,6 +35,11 @@ class DeviceSpan:
     """The device's: on a lane of its own, placed on the host's clock."""
     most: DeviceMemory
     """The most in use on the device in that time, by whomever."""
+
+    @property
+    def device(self) -> str:
+        """The device's name."""
+        return lane_of(self.span.lane).device or self.span.lane
 
 
 @dataclass(frozen=True)
@@ -86,6 +84,12 @@ class RunRecord:
     """Of the spans that a device clock heard; none without a GPU."""
     planned: Mapping[str, int] = field(default_factory=dict)
     """Bytes of the device that a stage may take by the plan, by the stage's name."""
+    vram: tuple[VramSample, ...] = ()
+    """Of every device with a clock, in order of time."""
+    levels: tuple[LevelSample, ...] = ()
+    """What was reported, such as bytes promised to partitions."""
+    profiled: tuple[ProfiledWindow, ...] = ()
+    """Kernels one by one, where somebody asked for it."""
 
     @property
     def device_lanes(self) -> tuple[str, ...]:
@@ -159,10 +163,11 @@ class StageUse:
 
 
 def uses_of(record: RunRecord) -> list[StageUse]:
-    """The stages of a run in order of first start, partitions together."""
+    """The stages of a run in order of first start, partitions together; locks are not stages."""
     on_device = {d.of: d for d in record.device}
     gathered: dict[tuple[str, ...], list[Span]] = {}
-    for stage in sorted(stages_of(record.spans), key=lambda s: (s.spans[0].start_ns, s.depth)):
+    work = [span for span in record.spans if not lane_of(span.lane).of_lock]
+    for stage in sorted(stages_of(work), key=lambda s: (s.spans[0].start_ns, s.depth)):
         gathered.setdefault(stage.path, []).extend(stage.spans)
     uses = []
     for path, spans in gathered.items():
