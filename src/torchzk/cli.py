@@ -11,6 +11,7 @@ import dataclasses
 import errno
 import json
 import os
+import re
 import signal
 import sys
 import traceback
@@ -107,6 +108,13 @@ def u64(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < 1 << 64):
         raise argparse.ArgumentTypeError(f"must be an integer in 0..{(1 << 64) - 1}, is {text:.80}")
     return int(text)
+
+
+def seconds(text: str) -> float:
+    """The value of a flag that is a number of seconds above 0."""
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,9})?", text) or not float(text):
+        raise argparse.ArgumentTypeError(f"must be seconds above 0, is {text:.80}")
+    return float(text)
 
 
 def byte_size(text: str) -> int:

@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING
 
 from torchzk import cli
 from torchzk.errors import TorchzkError
+from torchzk.files import atomic_write
 from torchzk.plan_table import planned
 from torchzk.proof_file import FORMATS, SUFFIXES, check_writable, write_proof
 from torchzk.recorded import backend_report, recorded_session
 from torchzk.scheduler.sinks import Run, peak_rss
+from torchzk.scheduler.timeline_lines import timeline_lines
 from torchzk.summary import (
+    device_report,
     device_stages,
     partitions,
+    print_devices,
     print_facts,
     print_stages,
     shortened,
@@ -53,6 +57,17 @@ def _parser() -> cli.Parser:
         help="fixed r and s of each partition; the proof is then not zero-knowledge",
     )
     parser.add_argument(
+        "--timeline-lines",
+        metavar="FILE",
+        help="write cuzk's TIMELINE lines at the end, - for stderr",
+    )
+    parser.add_argument(
+        "--profile-kernels",
+        type=cli.seconds,
+        metavar="SECONDS",
+        help="look at every kernel for so long, from the second partition on; slows them down",
+    )
+    parser.add_argument(
         "--plan", action="store_true", help="print what proving takes of the device and stop"
     )
     parser.add_argument(
@@ -71,6 +86,10 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     with recorded_session(config, screen, "prove") as (run, session):
         from torchzk import api
 
+        if args.profile_kernels is not None:
+            from torchzk.scheduler.kernel_profile import KernelWatch
+
+            run.watch = KernelWatch(args.profile_kernels, screen.warn)
         job = api.load_job(
             session, job_path, miner_id=args.miner_id, sector_number=args.sector_number
         )
@@ -89,9 +108,20 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
             report = _proven(run, session, keys, result, where)
         report["notes"] = api.notes(session, job)
     _show(screen, run, report)
+    if args.timeline_lines is not None:
+        _write_lines(args.timeline_lines, run)
     if not args.check and args.out is None:
         screen.answer(report["proof"])
     return report
+
+
+def _write_lines(where: str, run: Run) -> None:
+    lines = "".join(f"{line}\n" for line in timeline_lines(run.record()))
+    if where == "-":
+        sys.stderr.write(lines)
+        return
+    with atomic_write(Path(where)) as file:
+        file.write(lines.encode())
 
 
 def _warn(screen: cli.Screen, result: ProofResult) -> None:
@@ -155,6 +185,7 @@ def _proven(
         "peak_rss_bytes": peak_rss(),
         "stages": stage_seconds(run.spans),
         "device_stages": device_stages(run.record()),
+        "devices": device_report(run.record()),
         "out": str(where) if where else None,
     }
 
@@ -163,7 +194,9 @@ def _show(screen: cli.Screen, run: Run, report: cli.Report) -> None:
     """The tables at the end; the run's folder is known by now."""
     folder = run.folder()
     report["run"] = str(folder) if folder else None
-    print_stages(screen.console, run.record())
+    record = run.record()
+    print_stages(screen.console, record)
+    print_devices(screen.console, record)
     rows = [
         ("circuit", f"{report['circuit']} on {run.facts['device']}", ""),
         ("backend", run.facts["backend"], ""),

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from torchzk.scheduler.device_tables import tables
+from torchzk.scheduler.device_tables import counts, tables
+from torchzk.scheduler.device_use import device_uses
 from torchzk.scheduler.lanes import lane_of
 from torchzk.scheduler.stages import RunRecord, StageUse, idle_seconds, stages_of, uses_of
 from torchzk.timeline import Span
@@ -39,6 +40,22 @@ def device_stages(record: RunRecord) -> dict[str, dict[str, float | int | None]]
         }
         for use in uses_of(record)
         if use.device_seconds is not None
+    }
+
+
+def device_report(record: RunRecord) -> dict[str, dict[str, float | int | str | None]]:
+    """How busy each device was, for JSON; on a CPU by the host's clock."""
+    return {
+        use.device: {
+            "workers": use.workers,
+            "clock": use.clock,
+            "window_seconds": use.seconds,
+            "busy_by_stages": use.busy,
+            "busy_by_kernels": use.profiled_busy,
+            "busy_by_stages_while_profiled": use.busy_while_profiled,
+            **counts(record, use.device),
+        }
+        for use in device_uses(record)
     }
 
 

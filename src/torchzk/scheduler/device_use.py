@@ -9,6 +9,7 @@ known. What CUPTI saw of every kernel (`ProfiledWindow`) has no such gaps, and i
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -131,22 +132,22 @@ def kernel_spans(record: RunRecord) -> list[KernelSpan]:
     return sorted(found, key=lambda k: (k.start_ns, k.end_ns))
 
 
-def _computes(record: RunRecord) -> list[Span]:
-    """What workers did under the compute lock, in order."""
-    found = (
-        span
-        for span in record.spans
-        if is_compute(span.name) and lane_of(span.lane).kind is LaneKind.WORKER
-    )
-    return sorted(found, key=lambda s: s.start_ns)
+def _computes(record: RunRecord) -> dict[str, list[Span]]:
+    """What workers of each device did under its compute lock, in order."""
+    found: dict[str, list[Span]] = {}
+    for span in sorted(record.spans, key=lambda s: s.start_ns):
+        lane = lane_of(span.lane)
+        if lane.kind is LaneKind.WORKER and lane.device and is_compute(span.name):
+            found.setdefault(lane.device, []).append(span)
+    return found
 
 
-def _worker(span: Span, computes: list[Span], device: str | None) -> str | None:
+def _worker(span: Span, computes: dict[str, list[Span]], device: str | None) -> str | None:
     """Whose `compute` a stage lies in. Of one device only one worker computes at a time."""
-    for compute in computes:
-        inside = compute.start_ns <= span.start_ns and span.end_ns <= compute.end_ns
-        if inside and device in (None, lane_of(compute.lane).device):
-            return compute.lane
+    for of, own in computes.items():
+        i = bisect_right(own, span.start_ns, key=lambda s: s.start_ns)
+        if device in (None, of) and i and span.end_ns <= own[i - 1].end_ns:
+            return own[i - 1].lane
     return None
 
 

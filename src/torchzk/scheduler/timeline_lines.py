@@ -1,9 +1,9 @@
 """A run as cuzk's `TIMELINE` lines, for scripts that read those.
 
 `TIMELINE,<ms since the start>,<EVENT>,<job>,<detail>`: a line an event; of the detail's commas none
-splits. Source: cuzk, `engine.rs`, the comment on `timeline_event`. What differs: times are those of
-the device where its clock heard the stages, `gpu_ms` is of kernels alone and counts no wait, and
-what could forge a line in a job's name is written as `%2C`.
+splits. Source: the lines that cuzk's engine prints. What differs: times are those of the device
+where its clock heard the stages, `gpu_ms` is of kernels alone and counts no wait, and what could
+forge a line in a job's name is written as `%2C`.
 """
 
 from __future__ import annotations
