@@ -27,7 +27,14 @@ from torchzk.groth16.vk_file import key_sha256
 from torchzk.scheduler import pipeline
 from torchzk.scheduler.dev_keys import make_dev_keys
 from torchzk.scheduler.key_store import Keys, get_keys, get_verifying_key, is_insecure
-from torchzk.scheduler.pipeline import ProofResult
+from torchzk.scheduler.proof_service import (
+    Outcome,
+    ProofResult,
+    ProofService,
+    prove_job,
+    prove_many,
+)
+from torchzk.scheduler.proof_work import Site
 from torchzk.scheduler.session import Session
 from torchzk.scheduler.session import open_session as _open_session
 from torchzk.timeline import Timeline
@@ -36,9 +43,12 @@ __all__ = [
     "Config",
     "Job",
     "Keys",
+    "Outcome",
     "ProofResult",
+    "ProofService",
     "Randomisers",
     "Session",
+    "Site",
     "VerifyingKey",
     "check",
     "get_keys",
@@ -51,6 +61,7 @@ __all__ = [
     "notes",
     "open_session",
     "prove",
+    "prove_many",
     "verify",
     "write_dev_keys",
 ]
@@ -109,7 +120,7 @@ def prove(
     session: Session, job: Job, keys: Keys, randomisers: Sequence[Randomisers] | None = None
 ) -> ProofResult:
     """Prove a checked job; the result is verified. With `randomisers` the bytes repeat."""
-    return pipeline.prove_job(session, job, keys, randomisers)
+    return prove_job([Site(session, keys)], job, randomisers)
 
 
 def verify(session: Session, job: Job, proof: bytes, key: VerifyingKey) -> None:

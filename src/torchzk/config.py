@@ -17,6 +17,7 @@ from torchzk.errors import ConfigError
 from torchzk.strict_yaml import ByteSize
 
 _PACKAGE = Path(__file__).resolve().parent
+_MOST_WORKERS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +64,21 @@ class Config:
     vram_limit: ByteSize | None = None
     """Memory of the GPU that this run may take at most; by default all that is free."""
 
+    workers: int | None = None
+    """Threads a device that prove partitions; by default 1 on a CPU and 2 on a GPU, where one
+    stages its inputs and finishes its sums while another one's kernels run."""
+
+    policy: Literal["two-locks", "ahead", "kernels", "whole"] = "two-locks"
+    """What a worker holds a device for: `whole` partitions, their `kernels` alone, those with the
+    next inputs staged `ahead` by all at once, or `two-locks`: by one at a time."""
+
     runs: Path = Path("runs")
     """Folder that gets one folder a run; by default `runs` in the working folder."""
 
     def __post_init__(self) -> None:
         check_device_name(self.device)
+        if self.workers is not None and not 1 <= self.workers <= _MOST_WORKERS:
+            raise ConfigError(f"workers: must be 1 to {_MOST_WORKERS}, got {self.workers}")
 
 
 def check_device_name(name: str) -> None:

@@ -38,8 +38,8 @@ from torchzk.groth16.host_key import held_on_host
 from torchzk.groth16.keys import read_proofs
 from torchzk.groth16.prover import Randomisers
 from torchzk.groth16.verifier import verify_batch
-from torchzk.scheduler import pipeline
 from torchzk.scheduler.key_store import Keys
+from torchzk.scheduler.proof_work import prove_partition
 from torchzk.scheduler.session import Session
 from torchzk.scheduler.sinks import Run, peak_rss
 from torchzk.scheduler.stages import RunRecord
@@ -246,14 +246,15 @@ class ProofSteps:
         """The first partition, to warm up and then for its times; verified, its bytes compared."""
         parts: list[RunRecord] = []
         proofs: set[bytes] = set()
-        plan = session.plan_for(key_stays=keys.stays)
+        site = api.Site(session, keys)
+        plan = site.plan()
         # the first may compile and load, the second captures what the first has launched
         warm_ups, runs = _WARM_UPS[session.device.type], self.setting.runs
         if limit is not None:
             runs = min(runs, _RUNS_WITHIN_LIMITS)
         for k in range(warm_ups + runs):
             first = len(self.setting.run.spans)
-            proofs.add(pipeline._prove_partition(session, job, keys, 0, FIXED).to_bytes())
+            proofs.add(prove_partition(site, job, 0, FIXED))
             parts.append(since(self.setting.run.record(), first, PARTITION))
             self.setting.timeline.advance((k + 1) / (warm_ups + runs))
         proof = min(proofs)

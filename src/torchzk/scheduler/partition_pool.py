@@ -90,10 +90,14 @@ class PartitionPool:
             self._closed = True
             self._monitor.notify_all()
 
-    def claim(self, device: str) -> Claim | None:
-        """The next partition for a worker of `device`, waited for; None when it can go home."""
+    def claim(self, device: str, until: Callable[[], bool] = lambda: False) -> Claim | None:
+        """The next partition for a worker of `device`, waited for; None when it can go home.
+
+        Args:
+            until: When that is, besides the end of the service; asked whenever a job ends.
+        """
         with self._monitor:
-            while device in self._up:
+            while device in self._up and not until():
                 self._admit()
                 entry = self._choose(device)
                 if entry is not None:

@@ -40,6 +40,7 @@ class DeviceSetup:
     device: Device
     budget: MemoryBudget
     workers: int = 2
+    """Threads; 0 where only `Service.work` proves."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,8 @@ class Service:
     ) -> None:
         timeline, limits = timeline or Timeline(), limits or Limits()
         names = [setup.device.name for setup in devices]
-        if len(set(names)) != len(names) or any(setup.workers < 1 for setup in devices):
-            raise ProtocolError(f"devices {names}: each is there once and has a worker at least")
+        if len(set(names)) != len(names) or any(setup.workers < 0 for setup in devices):
+            raise ProtocolError(f"devices {names}: each is there once, with 0 workers or more")
         self._clock = clock
         self._monitor = monitor = threading.Condition(threading.RLock())
         self._submitted = JobQueue("submitted", limits.submitted, head_start)
@@ -181,6 +182,14 @@ class Service:
                 heapq.heappush(self._deadlines, (stop.deadline, next(self._count), job))
                 self._new_deadline.notify_all()
         return job
+
+    def work(self, job: Job, device: str) -> None:
+        """Be one more worker of a device in the calling thread, until `job` has ended.
+
+        So a signal, which Python hands to the main thread, ends the partition that this one is at
+        within its current stage; it is the job's error, or is raised here.
+        """
+        self._workers[device].work(lambda: job.ended)
 
     def close(self, *, cancel: bool = False) -> None:
         """Take no more jobs, wait for those there are, or cancel them, and end all threads."""

@@ -4,11 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Protocol
 
 import torch
 
 from torchzk.scheduler import machine
+
+
+@cache
+def compute_stream(device: torch.device) -> torch.cuda.Stream | None:
+    """The stream for all that runs under a device's compute lock; None off CUDA.
+
+    One for all workers, who take turns: the allocator keeps freed memory for the stream it was
+    taken on, so with a stream a worker the large buffers would be kept once a worker. It goes
+    before others, such as those that check the next job.
+    """
+    if device.type != "cuda":
+        return None
+    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
+
+
+@cache
+def _idle_streams(device: torch.device) -> list[torch.cuda.Stream]:
+    """Streams that workers have left. Used again: CUDA has 32, then gives one out twice."""
+    return []
 
 
 class Device(Protocol):
@@ -67,11 +87,18 @@ class CudaDevice:
 
     @contextmanager
     def open_stream(self) -> Iterator[torch.cuda.Stream]:
-        """A new stream of the device, current in this thread."""
+        """A stream that no other thread works on, current in this one."""
+        idle = _idle_streams(self._device)
         with torch.cuda.device(self._device):
-            stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-            with torch.cuda.stream(stream):
-                yield stream
+            try:
+                stream = idle.pop()
+            except IndexError:
+                stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+            try:
+                with torch.cuda.stream(stream):
+                    yield stream
+            finally:
+                idle.append(stream)
 
     def free_bytes(self) -> int:
         """What the driver has, and what torch keeps for the current stream.

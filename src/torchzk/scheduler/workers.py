@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from torchzk.errors import DeviceLostError, LockTimeoutError
 from torchzk.scheduler.locks import DeviceLocks
@@ -39,15 +40,16 @@ class DeviceWorkers:
         self._device, self._policy, self._pool = device, policy, pool
         self._locks = DeviceLocks(device.name, timeline, lock_timeout)
         budget.watch(self._locks.mem.wake)
-        names = [f"{device.name} worker {k}" for k in range(n_workers)]
+
+        def seat(k: int) -> Seat:
+            name = f"{device.name} worker {k}"
+            return Seat(name, device, self._locks, budget, timeline.on_lane(name))
+
+        self._guest = seat(n_workers)
+        seats = [seat(k) for k in range(n_workers)]
         self._threads = [
-            threading.Thread(
-                target=self._run,
-                args=(Seat(name, device, self._locks, budget, timeline.on_lane(name)),),
-                name=name,
-                daemon=True,
-            )
-            for name in names
+            threading.Thread(target=self._run, args=(one,), name=one.name, daemon=True)
+            for one in seats
         ]
 
     def start(self) -> None:
@@ -61,16 +63,28 @@ class DeviceWorkers:
         for thread in self._threads:
             thread.join(None if end is None else max(end - time.monotonic(), 0))
 
+    def work(self, until: Callable[[], bool]) -> None:
+        """Be one more worker in the calling thread; see `Service.work`. One thread at a time."""
+        try:
+            self._work(self._guest, until)
+        except BaseException as error:
+            # a signal, which may have come anywhere: what this thread was at is nobody's any more
+            self._set_aside(error, None)
+            raise
+
     def _run(self, seat: Seat) -> None:
         try:
-            with self._device.open_stream():
-                while (claim := self._pool.claim(self._device.name)) is not None:
-                    self._prove(seat, claim)
-                    # a job's input must not outlive it in a variable of a worker that waits
-                    del claim
+            self._work(seat, lambda: False)
         except BaseException as error:
             # no stream, no device
             self._set_aside(error, None)
+
+    def _work(self, seat: Seat, until: Callable[[], bool]) -> None:
+        with self._device.open_stream():
+            while (claim := self._pool.claim(self._device.name, until)) is not None:
+                self._prove(seat, claim)
+                # a job's input must not outlive it in a variable of a worker that waits
+                del claim
 
     def _prove(self, seat: Seat, claim: Claim) -> None:
         try:
