@@ -1,14 +1,18 @@
-"""Killed outright at any moment, nothing half-written is ever taken for a whole file."""
+"""Stopped by a signal or killed outright at any stage, nothing half-written is left for whole."""
 
 from __future__ import annotations
 
 import json
 import random
+import shutil
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from signal import SIGINT, SIGKILL, SIGTERM
 
+import pytest
 import yaml
 
 from child_environment import child_environment
@@ -17,9 +21,21 @@ from torchzk.groth16.vk_file import key_sha256, load_vk
 
 KEY_SHA256 = "bc98ce20d105f322ce42f29dca453b812f79fddf9306b658006fc9a78db3d804"
 PARAMS_BYTES = 11_501_496
+SCRIPT = Path(__file__).parents[1] / "stop_at_stage.py"
+GOLDEN = Path(__file__).parents[1] / "golden"
+JOB = GOLDEN / "jobs" / "sector2k_a_window1.json"
+
+# with nothing cached
+FIRST = ("constraints", "record", "make key", "setup: polynomials")
+FIRST += tuple(f"setup: {name}" for name in ("h", "l", "a", "b_g1", "b_g2"))
+FIRST += ("key digest", "key check")
+# with a key and constraints that are there
+AGAIN = ("load torch", "read input", "check input", "constraints", "witness", "products")
+AGAIN += ("quotient", "classes", *(f"msm {name}" for name in ("h", "l", "a", "b_g1", "b_g2")))
+AGAIN += ("final sums", "verify")
 
 
-def start(folder: Path, job: Path, out: Path) -> subprocess.Popen[str]:
+def flags(folder: Path, out: Path) -> list[str]:
     config = folder / "window.yaml"
     made = {
         "circuit": {"kind": "window", "sector_size": 2048},
@@ -30,14 +46,21 @@ def start(folder: Path, job: Path, out: Path) -> subprocess.Popen[str]:
         "device": "cpu",
     }
     config.write_text(yaml.safe_dump(made))
+    return ["--config", str(config), "--json", "--input", str(JOB), "--out", str(out)]
+
+
+def start(*argv: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "torchzk.prove", "--config", config, "--json"]
-        + ["--input", job, "--out", out],
+        [sys.executable, *argv],
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
         env=child_environment(),
     )
+
+
+def partial_files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob(".*.partial"))
 
 
 def check_whole(folder: Path, out: Path) -> None:
@@ -54,22 +77,96 @@ def check_whole(folder: Path, out: Path) -> None:
     assert not out.exists() or out.stat().st_size == 192
 
 
-def test_killed_at_random_moments(tmp_path: Path, golden: Path) -> None:
-    job, out = golden / "jobs" / "sector2k_a_window1.json", tmp_path / "proof.bin"
+def prove_whole(folder: Path, out: Path) -> None:
+    """What is left serves the next run, which sweeps what nobody will finish."""
+    stdout, _ = start("-m", "torchzk.prove", *flags(folder, out)).communicate(timeout=300)
+    report = json.loads(stdout.splitlines()[-1])
+    assert report["ok"] and report["verified"], report
+    assert report["key_sha256"] == KEY_SHA256
+    assert out.read_bytes().hex() == report["proof"]
+    check_whole(folder, out)
+    left = [path for path in partial_files(folder) if "runs" not in path.parts]
+    assert left == []
+
+
+def stopped_at(stage: str, number: signal.Signals, folder: Path, out: Path) -> None:
+    # a little into the stage, of which most take longer
+    child = start(str(SCRIPT), stage, str(int(number)), "0.01", *flags(folder, out))
+    stdout, stderr = child.communicate(timeout=300)
+    if number == SIGKILL:
+        assert child.returncode == -SIGKILL, stderr
+    else:
+        assert child.returncode == 128 + number, stderr
+        report = json.loads(stdout.splitlines()[-1])
+        assert (report["error"], report["exit_code"]) == ("Interrupted", child.returncode)
+        assert "Traceback" not in stderr and "Exception ignored" not in stderr
+        assert partial_files(folder) == []
+    assert not out.exists()
+    check_whole(folder, out)
+
+
+@pytest.fixture(scope="module")
+def cached(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a key was being written when its process was killed, and was made later."""
+    folder = tmp_path_factory.mktemp("cached")
+    out = folder / "proof.bin"
+    stopped_at("setup: l", SIGKILL, folder, out)
+    (left,) = partial_files(folder)
+    assert left.name.startswith(".window_2048.params.")
+    prove_whole(folder, out)
+    return folder
+
+
+def with_caches(cached: Path, folder: Path) -> Path:
+    for name in ("cache", "blocks"):
+        shutil.copytree(cached / name, folder / name)
+    return folder
+
+
+@pytest.mark.parametrize(("stage", "number"), [("quotient", SIGINT), ("msm b_g2", SIGKILL)])
+def test_stopped_while_proving(
+    stage: str, number: signal.Signals, cached: Path, tmp_path: Path
+) -> None:
+    stopped_at(stage, number, with_caches(cached, tmp_path), tmp_path / "proof.bin")
+
+
+def test_stopped_while_a_key_is_written(tmp_path: Path) -> None:
+    stopped_at("setup: a", SIGTERM, tmp_path, tmp_path / "proof.bin")
+
+
+@pytest.mark.full("a process for every stage")
+@pytest.mark.parametrize("number", [SIGINT, SIGTERM, SIGKILL])
+def test_stopped_at_every_stage(number: signal.Signals, cached: Path, tmp_path: Path) -> None:
+    for which, stages in (("first", FIRST), ("again", AGAIN)):
+        for stage in stages:
+            folder = tmp_path / which / stage.replace(" ", "_")
+            folder.mkdir(parents=True)
+            if which == "again":
+                with_caches(cached, folder)
+            stopped_at(stage, number, folder, folder / "proof.bin")
+            if partial_files(folder):
+                prove_whole(folder, folder / "proof.bin")
+
+
+def test_the_stages_are_all_there_are(cached: Path) -> None:
+    """So that one with a new name is stopped at as well."""
+    found = set()
+    for run in (cached / "runs").iterdir():
+        events = json.loads((run / "trace.json").read_text())["traceEvents"]
+        found |= {event["name"] for event in events if event["ph"] == "X"}
+    assert found == set(FIRST + AGAIN)
+
+
+@pytest.mark.full("what comes between stages is met by chance")
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    out = tmp_path / "proof.bin"
     draw = random.Random()
     # the first kills come while the key is made and written, the later ones while it is used
     for moment in (draw.uniform(1, 4), draw.uniform(4, 8), draw.uniform(5, 7), draw.uniform(1, 9)):
-        process = start(tmp_path, job, out)
+        process = start("-m", "torchzk.prove", *flags(tmp_path, out))
         time.sleep(moment)
         process.kill()
         process.communicate()
         check_whole(tmp_path, out)
         out.unlink(missing_ok=True)
-    process = start(tmp_path, job, out)
-    stdout, _ = process.communicate(timeout=300)
-    report = json.loads(stdout.splitlines()[-1])
-    assert process.returncode == 0, report
-    assert report["verified"]
-    assert report["key_sha256"] == KEY_SHA256
-    assert out.read_bytes().hex() == report["proof"]
-    check_whole(tmp_path, out)
+    prove_whole(tmp_path, out)
