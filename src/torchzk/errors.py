@@ -97,6 +97,10 @@ class DrainingError(ResourceError):
     """A service takes no more jobs: it is about to stop, or has nothing left to prove with."""
 
 
+class StoreError(ResourceError):
+    """The jobs on disk cannot be read or written: damaged, locked by another, or not ours."""
+
+
 class LockTimeoutError(ResourceError):
     """A lock of a device could not be had in time; the message names who holds it."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
+from types import MappingProxyType
 
 from torchzk.errors import ProtocolError
 
@@ -10,13 +12,16 @@ from torchzk.errors import ProtocolError
 class Assembler:
     """Where each partition of a job is: waiting, in flight, or here. Not locked."""
 
-    def __init__(self, n_partitions: int) -> None:
+    def __init__(
+        self, n_partitions: int, proven: Mapping[int, bytes] = MappingProxyType({})
+    ) -> None:
+        """Args: proven: Pieces that are here from the start."""
         if n_partitions < 1:
             raise ProtocolError(f"a job of {n_partitions} partitions has nothing to prove")
-        self._waiting = list(range(n_partitions))
+        self._waiting = [i for i in range(n_partitions) if i not in proven]
         heapify(self._waiting)
         self._in_flight: set[int] = set()
-        self._pieces: list[bytes | None] = [None] * n_partitions
+        self._pieces = [proven.get(i) for i in range(n_partitions)]
 
     @property
     def waiting(self) -> int:

@@ -32,7 +32,7 @@ class Claim:
 class _Entry:
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.parts = Assembler(job.n_partitions)
+        self.parts = Assembler(job.n_partitions, job.proven)
         self.home: str | None = None
         self.lost_devices = 0
         self.error: BaseException | None = None
@@ -179,7 +179,8 @@ class PartitionPool:
             # its place after the last partition: a worker never waits to be rid of a job
             self._proved.reserve(job)
             self._entries[job] = _Entry(job)
-            self._monitor.notify_all()
+            # one whose partitions were all proved before passes on at once
+            self._settle(self._entries[job])
 
     def _choose(self, device: str) -> _Entry | None:
         rank = self._checked.rank

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from torchzk.errors import DeviceLostError, ProtocolError
 from torchzk.scheduler.job_queue import HEAD_START, JobQueue
@@ -146,6 +146,9 @@ class Service:
         *,
         seconds: float | None = None,
         patience: float = 0.0,
+        age: float = 0.0,
+        proven: Mapping[int, bytes] = MappingProxyType({}),
+        on_end: Callable[[Job], None] | None = None,
     ) -> Job:
         """Hand in a job.
 
@@ -155,6 +158,9 @@ class Service:
             priority: Its class.
             seconds: Until its deadline, None without one.
             patience: Seconds to wait for a place when the queue is full.
+            age: Seconds that it has waited elsewhere, which count in its rank.
+            proven: Pieces of partitions that were proved before, by index.
+            on_end: Told when it has ended, with locks of the service held: must not wait.
 
         Raises:
             QueueFullError: There is no place for it.
@@ -163,7 +169,7 @@ class Service:
         """
         now = self._clock()
         stop = Stop(None if seconds is None else now + seconds, self._clock)
-        job = Job(name, work, priority, stop, now)
+        job = Job(name, work, priority, stop, now - age, proven, on_end)
         with self._monitor:
             self._monitor.wait_for(
                 lambda: self._submitted.room(priority) or self._closing, patience
@@ -190,6 +196,10 @@ class Service:
         within its current stage; it is the job's error, or is raised here.
         """
         self._workers[device].work(lambda: job.ended)
+
+    def set_aside(self, device: str, error: BaseException) -> None:
+        """Prove on a device no more; what it is at is done by others, if there are any."""
+        self._pool.set_aside(device, error)
 
     def close(self, *, cancel: bool = False) -> None:
         """Take no more jobs, wait for those there are, or cancel them, and end all threads."""
@@ -274,3 +284,7 @@ def _check(job: Job) -> None:
     job.n_partitions = job.work.n_partitions
     if job.n_partitions < 1:
         raise ProtocolError(f"{job.name} has {job.n_partitions} partitions")
+    if any(index not in range(job.n_partitions) for index in job.proven):
+        raise ProtocolError(
+            f"{job.name} has {job.n_partitions} partitions, proved before were {sorted(job.proven)}"
+        )

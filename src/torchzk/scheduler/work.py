@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, IntEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from torchzk.errors import CancelledError, ExpiredError, ProtocolError, TorchzkError
@@ -115,8 +116,12 @@ class Job:
         priority: Priority = Priority.REST,
         stop: Stop | None = None,
         submitted: float | None = None,
+        proven: Mapping[int, bytes] = MappingProxyType({}),
+        on_end: Callable[[Job], None] | None = None,
     ) -> None:
         self.name, self.priority, self.stop = name, priority, stop or Stop()
+        self.proven = proven
+        """Pieces of partitions that were proved before, by index."""
         self.submitted = time.monotonic() if submitted is None else submitted
         """A moment of the service's clock, in seconds."""
         self.n_partitions = 0
@@ -126,6 +131,7 @@ class Job:
         self._result: bytes | None = None
         self._error: BaseException | None = None
         self._over = threading.Event()
+        self._on_end = on_end
         self._guard = threading.Lock()
 
     @property
@@ -191,6 +197,8 @@ class Job:
             self._result, self._error, self._work = result, error, None
             self._state = state_after(error)
             self._over.set()
+        if self._on_end is not None:
+            self._on_end(self)
 
 
 def state_after(error: BaseException | None) -> JobState:
