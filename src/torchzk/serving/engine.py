@@ -61,8 +61,9 @@ class ProofRequest:
     kind: ProofKind
     sector_size: int
     """Bytes of a sector."""
-    registered_proof: int
-    """Number of the registered seal, PoSt or update proof: see `circuits.registered`."""
+    registered_proof: int | None
+    """Number of the registered seal, PoSt or update proof: see `circuits.registered`. None where
+    the message has 0, which says nothing; then the payload says it, or it is the network's."""
     priority: Priority
     vanilla_proofs: tuple[bytes, ...] = field(repr=False)
     """PoRep: one, a C1 output. PoSt: one a sector, in bincode. Update: one a partition, in
@@ -87,7 +88,7 @@ class ProofRequest:
         hashed = hashlib.sha256(b"torchzk proof request 1\0" + self.kind.value.encode() + b"\0")
         numbers = (
             self.sector_size,
-            self.registered_proof,
+            self.registered_proof or 0,
             self.sector_number,
             self.miner_id,
             self.partition_index,

@@ -1,0 +1,196 @@
+"""What a service may be told: one strict YAML file, as for every command.
+
+Light on purpose: a fault in it is reported before torch is loaded.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from torchzk import strict_yaml
+from torchzk.config import CircuitConfig, Config, check_device_name, find_config
+from torchzk.errors import ConfigError
+from torchzk.strict_yaml import ByteSize, Seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedCircuit:
+    """One circuit that is served."""
+
+    kind: Literal["porep", "winning", "window", "update"]
+    """The proof's kind."""
+
+    sector_size: ByteSize
+    """Bytes of a sector."""
+
+    keys: Literal["dev", "dev-in-memory", "official"] | Path
+    """As in a config of `torchzk.prove`."""
+
+    preload: bool = True
+    """Whether its key is loaded before the first request is taken."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlsConfig:
+    """What the service shows who it is with."""
+
+    certificate: Path
+    """PEM: the certificate, and those between it and a root."""
+
+    private_key: Path
+    """PEM."""
+
+    client_ca: Path | None = None
+    """PEM: clients must show a certificate of this authority as well."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitConfig:
+    """How much is taken, kept and waited for."""
+
+    jobs: int = 1024
+    """Jobs accepted and not ended; more are refused."""
+
+    payload_bytes: ByteSize = 64 << 30
+    """Bytes of their payloads on disk, all together."""
+
+    message: ByteSize = 256 << 20
+    """The largest message, which is what cuzk's Go client sends at most."""
+
+    uploads: int = 4
+    """Requests that are received at once; others wait, and their bytes with them."""
+
+    upload_time: Seconds = 300.0
+    """How long one may take to arrive."""
+
+    calls: int = 8192
+    """Calls at once, those that wait for a proof included."""
+
+    keep_results: Seconds = 86400.0
+    """How long the result of a job can be had after its end."""
+
+    drain: Seconds = 600.0
+    """How long running jobs may go on after SIGTERM."""
+
+    def __post_init__(self) -> None:
+        for name in ("jobs", "uploads", "calls"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name}: must be 1 at least")
+        if self.message >= 1 << 31:
+            raise ConfigError(f"message: gRPC takes less than 2GiB, got {self.message} bytes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeConfig:
+    """The whole of `serve.yaml`. Paths in a file are relative to the file's folder."""
+
+    circuits: tuple[ServedCircuit, ...]
+    """What is served; requests for others are refused."""
+
+    data: Path
+    """Folder of jobs and payloads, this service's alone."""
+
+    listen: str = "127.0.0.1:9820"
+    """`ADDRESS:PORT`, `[ADDRESS]:PORT` or `unix:///PATH`. An address that is not this machine's
+    own needs `tls` and `token_file`."""
+
+    socket_access: Literal["owner", "group", "all"] = "owner"
+    """Who may connect to a Unix socket."""
+
+    token_file: Path | None = None
+    """Its text, 16 characters at least, must come with every call but health checks, as
+    `authorization: Bearer TOKEN`. Nobody but its owner may read it."""
+
+    tls: TlsConfig | None = None
+
+    limits: LimitConfig = field(default_factory=LimitConfig)
+
+    devices: tuple[str, ...] = ("auto",)
+    """`auto`, `cpu`, `cuda`, `cuda:N`."""
+
+    backend: Literal["auto", "torch", "triton"] = "auto"
+    vram_limit: ByteSize | None = None
+    key_cache: Path = field(default_factory=lambda: Path("~/.cache/torchzk/keys").expanduser())
+    parameter_folder: Path = Path("/var/tmp/filecoin-proof-parameters")
+    block_cache: Path = field(default_factory=lambda: Path("~/.cache/torchzk/blocks").expanduser())
+
+    def __post_init__(self) -> None:
+        if not self.circuits:
+            raise ConfigError("circuits: names none, so there is nothing to serve")
+        names = [(c.kind, c.sector_size) for c in self.circuits]
+        if len(set(names)) < len(names):
+            raise ConfigError("circuits: names the same one twice")
+        if not self.devices:
+            raise ConfigError("devices: names none")
+        for device in self.devices:
+            check_device_name(device)
+        address = parse_address(self.listen)
+        if not address.local and (self.tls is None or self.token_file is None):
+            raise ConfigError(
+                f"listen: {self.listen} can be reached from other machines; give tls and"
+                " token_file, or listen on 127.0.0.1 or a Unix socket"
+            )
+        if address.socket and self.tls is not None:
+            raise ConfigError("tls: is for addresses of a network, listen is a Unix socket")
+
+    def run_config(self, circuit: ServedCircuit, device: str) -> Config:
+        """What a session for one circuit on one device is opened with."""
+        return Config(
+            circuit=CircuitConfig(kind=circuit.kind, sector_size=circuit.sector_size),
+            keys=circuit.keys,
+            key_cache=self.key_cache,
+            parameter_folder=self.parameter_folder,
+            block_cache=self.block_cache,
+            device=device,
+            backend=self.backend,
+            vram_limit=self.vram_limit,
+        )
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a service listens, or a client calls."""
+
+    target: str
+    """As gRPC writes it."""
+    socket: Path | None
+    """The file of a Unix socket."""
+    local: bool
+    """Nobody on another machine can reach it."""
+
+
+def parse_address(text: str) -> Address:
+    """An address to listen on; raises `ConfigError`.
+
+    Names are refused, for who knows what they will stand for; `localhost` is 127.0.0.1.
+    """
+    if text.startswith("unix:"):
+        path = Path(text.removeprefix("unix://").removeprefix("unix:"))
+        if not path.is_absolute() or len(str(path).encode()) > 100:
+            raise ConfigError(
+                f"listen: {text[:200]} must be unix:// and an absolute path of 100 bytes at most"
+            )
+        return Address(f"unix:{path}", path, True)
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+|localhost)):(\d{1,5})", text)
+    try:
+        if match is None or int(match[3]) > 65535:
+            raise ValueError
+        host = ipaddress.ip_address(
+            match[1] or ("127.0.0.1" if match[2] == "localhost" else match[2])
+        )
+    except ValueError:
+        raise ConfigError(
+            f"listen: {text[:80]!r} must be ADDRESS:PORT with a numeric address, [ADDRESS]:PORT or"
+            " unix:///PATH"
+        ) from None
+    spelt = f"[{host}]" if host.version == 6 else str(host)
+    return Address(f"{spelt}:{match[3]}", None, host.is_loopback)
+
+
+def load_serve_config(path_or_name: str | Path) -> ServeConfig:
+    """Read a config strictly, looked up as `config.load_config` does; raises `ConfigError`."""
+    return strict_yaml.read(ServeConfig, find_config(path_or_name))
