@@ -1,0 +1,273 @@
+"""Proofs through the service: the same bytes under every policy; errors and stops of one job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from fake_devices import watchdog
+from scheduler.small_proofs import ProvableCircuit, SmallJob, on, small_site
+from torchzk import api
+from torchzk.backends import Backend
+from torchzk.errors import CancelledError, ExpiredError, InputError, UnsatisfiedError
+from torchzk.groth16.prover import Randomisers, prove
+from torchzk.groth16.r1cs import Assignment
+from torchzk.scheduler.policies import POLICIES
+from torchzk.scheduler.proof_service import ProofService
+from torchzk.scheduler.proof_work import tensors_in
+from torchzk.scheduler.work import Job, Priority
+from torchzk.timeline import Span, Timeline
+
+Z = Randomisers(5, 6)
+STAGES = ["witness", "products", "quotient", "msm h", "classes", "msm l", "msm a"]
+STAGES += ["msm b_g1", "msm b_g2"]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, device: torch.device) -> Iterator[api.Site]:
+    made = small_site(tmp_path_factory.mktemp("keys"), device)
+    with made.keys:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def bark() -> Iterator[None]:
+    with watchdog():
+        yield
+
+
+@pytest.fixture(scope="module")
+def expected(site: api.Site) -> Callable[[SmallJob], bytes]:
+    """A job's proof by the prover alone, every partition of a seed made once."""
+    known: dict[int, bytes] = {}
+
+    def of(job: SmallJob) -> bytes:
+        session, circuit = site.session, site.session.circuit
+        for k, seed in enumerate(job.seeds):
+            if seed not in known:
+                given = circuit.witness(session.backend, session.device, job, k)
+                assign = partial(circuit.assignment, session.backend, given)
+                proof = prove(
+                    session.backend,
+                    site.keys.proving,
+                    session.r1cs,
+                    assign,
+                    Z,
+                    Timeline(),
+                    circuit=circuit.name,
+                )
+                known[seed] = proof.to_bytes()
+        return b"".join(known[seed] for seed in job.seeds)
+
+    return of
+
+
+def fixed(job: object) -> list[Randomisers]:
+    return [Z] * job.n_partitions  # type: ignore[attr-defined]
+
+
+WAYS = [("two-locks", n) for n in (1, 2, 3)] + [(policy, 4) for policy in POLICIES]
+
+
+@pytest.mark.parametrize(("policy", "workers"), WAYS)
+def test_the_bytes_are_the_same_however_many_work_on_them(
+    site: api.Site, expected: Callable[[SmallJob], bytes], policy: str, workers: int
+) -> None:
+    here = on(site, policy=policy, workers=workers)
+    with ProofService([here]) as service:
+        jobs = {job: service.submit(job, fixed(job)) for job in (SmallJob((1, 2)), SmallJob((3,)))}
+    assert {job: of.result() for job, of in jobs.items()} == {job: expected(job) for job in jobs}
+
+
+def test_the_caller_is_one_of_the_workers(
+    site: api.Site, expected: Callable[[SmallJob], bytes]
+) -> None:
+    threads: dict[str, set[str]] = {}
+
+    def on_close(span: Span) -> None:
+        threads.setdefault(span.lane, set()).add(threading.current_thread().name)
+
+    job, me = SmallJob((1, 2, 3)), threading.current_thread().name
+    for workers in (1, 3):
+        threads.clear()
+        here = on(site, Timeline(on_close=on_close), workers=workers)
+        result = api.prove(here.session, job, here.keys, fixed(job))
+        assert result.proof == expected(job)
+        assert (result.partitions, result.insecure_key, result.zero_knowledge) == (3, True, False)
+        who = set.union(*(threads[f"partition {k}"] for k in range(3)))
+        others = {f"{here.device} worker {k}" for k in range(workers - 1)}
+        assert who == {me, *others}
+
+
+def test_spans_are_by_partition_and_those_of_workers_apart(site: api.Site) -> None:
+    spans: list[Span] = []
+    backstage: list[Span] = []
+    watched = Timeline(on_close=spans.append, behind=Timeline(on_close=backstage.append))
+    here = on(site, watched, workers=1)
+    result = api.prove(here.session, SmallJob((1, 2)), here.keys)
+    assert result.zero_knowledge
+    of = [[s.name for s in spans if s.lane == f"partition {k}"] for k in range(2)]
+    assert of == [[*STAGES, "final sums"]] * 2
+    assert [s.name for s in spans if not s.lane.startswith("partition")] == ["verify"]
+    name = here.device
+    steps = [s.name for s in backstage if s.lane == f"{name} worker 0"]
+    assert steps == ["prepare", "admit", "stage", "compute", "finish"] * 2
+    lanes = {s.lane for s in backstage}
+    assert {f"{name} mem lock", f"{name} compute lock", "reading 0", "finishing 0"} <= lanes
+
+
+def test_a_partition_finishes_outside_the_compute_lock(site: api.Site) -> None:
+    backstage: list[Span] = []
+    watched = Timeline(behind=Timeline(on_close=backstage.append))
+    here = on(site, watched, workers=2)
+    api.prove(here.session, SmallJob((1, 2, 3)), here.keys)
+    holds = [s for s in backstage if s.lane == f"{here.device} compute lock"]
+    ends = [s for s in backstage if s.name == "finish"]
+    assert len(holds) == len(ends) == 3
+    computing = [s for s in backstage if s.name == "compute"]
+    for earlier, later in zip(computing, computing[1:], strict=False):
+        assert earlier.end_ns <= later.start_ns
+    assert {s.lane for s in computing} == {f"{here.device} worker {k}" for k in range(2)}
+
+
+def test_bad_jobs_are_no_others_matter(
+    site: api.Site, expected: Callable[[SmallJob], bytes]
+) -> None:
+    said = {
+        "first": ((1, 2), ""),
+        "unread": ((1,), "read"),
+        "refused": ((2, 3), "input"),
+        "broken": ((2, 1), "row"),
+        "last": ((3,), ""),
+    }
+    sources = {name: {"seeds": seeds, "bad": bad} for name, (seeds, bad) in said.items()}
+    ended = {o.name: o for o in api.prove_many([on(site, workers=2)], sources, fixed)}
+    assert list(ended) == list(sources)
+    for name in ("first", "last"):
+        result = ended[name].result
+        assert result is not None
+        assert result.proof == expected(SmallJob(said[name][0]))
+    errors = {name: type(o.error) for name, o in ended.items() if o.error is not None}
+    assert errors == {
+        "unread": InputError,
+        "refused": InputError,
+        "broken": UnsatisfiedError,
+    }
+
+
+def test_a_job_of_another_circuit_and_too_few_randomisers(site: api.Site) -> None:
+    with pytest.raises(InputError, match="the job is for porep of 2048"):
+        api.prove(site.session, SmallJob((1,), kind="porep"), site.keys)
+    with pytest.raises(InputError, match="2 partitions, 1 pairs of r and s"):
+        api.prove(site.session, SmallJob((1, 2)), site.keys, [Z])
+
+
+@pytest.mark.parametrize("stage", ["products", "msm h", "msm b_g2"])
+@pytest.mark.parametrize("how", ["cancelled", "expired"])
+def test_a_stop_takes_effect_before_the_next_stage(site: api.Site, how: str, stage: str) -> None:
+    closed: list[str] = []
+    jobs: list[Job] = []
+    submitted = threading.Event()
+
+    def on_close(span: Span) -> None:
+        closed.append(span.name)
+        if len(closed) == STAGES.index(stage):
+            submitted.wait()
+            if how == "cancelled":
+                jobs[0].cancel()
+            else:
+                jobs[0].stop.deadline = time.monotonic() - 1
+
+    watched = Timeline(on_close=on_close, behind=Timeline())
+    with ProofService([on(site, watched, workers=1)]) as service:
+        jobs.append(service.submit(SmallJob((1, 2)), seconds=3600))
+        submitted.set()
+    assert jobs[0].state.value == how
+    assert isinstance(jobs[0].error, CancelledError | ExpiredError)
+    assert closed == STAGES[: STAGES.index(stage)]
+
+
+@pytest.mark.parametrize("stage", ["witness", "msm h", "final sums"])
+def test_a_signal_in_the_caller_ends_the_proof_and_leaves_nothing_behind(
+    site: api.Site, expected: Callable[[SmallJob], bytes], stage: str
+) -> None:
+    opened: list[str] = []
+
+    def on_open(name: str) -> None:
+        opened.append(name)
+        if name == stage and threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+
+    here = on(site, Timeline(on_open=on_open), workers=1)
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        api.prove(here.session, SmallJob((1, 2)), here.keys)
+    assert opened[-1] == stage
+    assert threading.active_count() == before
+    job = SmallJob((1,))
+    assert api.prove(site.session, job, site.keys, fixed(job)).proof == expected(job)
+
+
+def test_a_signal_while_the_caller_waits(site: api.Site) -> None:
+    reached = threading.Event()
+
+    def on_open(name: str) -> None:
+        if name == "quotient":
+            reached.set()
+
+    def interrupt() -> None:
+        reached.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    here = on(site, Timeline(on_open=on_open), workers=2)
+    other = threading.Thread(target=interrupt)
+    other.start()
+    with pytest.raises(KeyboardInterrupt), ProofService([here]) as service:
+        service.submit(SmallJob((1, 2, 3)))
+        threading.Event().wait()
+    other.join()
+    assert service.service.live == 0
+
+
+def test_memory_that_runs_out_once(
+    site: api.Site, expected: Callable[[SmallJob], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = site.session.circuit.assignment, []
+
+    def short(self: object, backend: Backend, witness: object) -> object:
+        calls.append(witness)
+        if len(calls) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return real(backend, witness)
+
+    warnings: list[str] = []
+    here = on(site, workers=2)
+    here = replace(here, session=replace(here.session, warn=warnings.append))
+    vars(here.session).update(r1cs=site.session.r1cs, sizes=site.session.sizes)
+    monkeypatch.setattr(ProvableCircuit, "assignment", short)
+    job = SmallJob((1, 2))
+    assert api.prove(here.session, job, here.keys, fixed(job)).proof == expected(job)
+    # the first partition's witness was used up, so it was made again
+    assert len(calls) == 3 and len(warnings) == 1
+    assert "proving again with a plan" in warnings[0]
+
+
+def test_who_is_more_urgent(site: api.Site) -> None:
+    with ProofService([on(site, workers=1)]) as service:
+        job = service.submit(SmallJob((1,)))
+        urgent = service.submit(SmallJob((1,)), priority=Priority.WINNING)
+    assert (job.priority, urgent.priority) == (Priority.WINDOW, Priority.WINNING)
+
+
+def test_tensors_are_found_wherever_they_are() -> None:
+    a, b, c, d = (torch.zeros(k) for k in range(4))
+    found = list(tensors_in([Assignment(a, b), {"x": (c, 3)}, "d", d]))
+    assert [id(x) for x in found] == [id(x) for x in (a, b, c, d)]
