@@ -8,8 +8,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from torchzk.errors import DeviceLostError, LockTimeoutError
+from torchzk.scheduler.lanes import promised
 from torchzk.scheduler.locks import DeviceLocks
 from torchzk.scheduler.memory_budget import MemoryBudget
 from torchzk.scheduler.partition_pool import Claim, PartitionPool
@@ -40,6 +42,7 @@ class DeviceWorkers:
         self._device, self._policy, self._pool = device, policy, pool
         self._locks = DeviceLocks(device.name, timeline, lock_timeout)
         budget.watch(self._locks.mem.wake)
+        budget.report(partial(timeline.level, promised(device.name)))
 
         def seat(k: int) -> Seat:
             name = f"{device.name} worker {k}"
