@@ -18,8 +18,10 @@ class LaneKind(IntEnum):
     """Who waits for a lock. Several may at once."""
     WORKER = 4
     HOST = 5
-    """Stations of a service, and everything else."""
-    PARTITION = 6
+    """Everything else."""
+    STATION = 6
+    """A thread between two queues of a service."""
+    PARTITION = 7
     """The stages of one partition of a job, on whatever device."""
 
 
@@ -29,6 +31,7 @@ _PATTERNS = (
     (LaneKind.WAITS, re.compile(_DEVICE + r" (?:mem|memory|compute) lock waits")),
     (LaneKind.WORKER, re.compile(_DEVICE + r" worker \d+")),
     (LaneKind.PARTITION, re.compile(r"(?:.+ )?partition \d+")),
+    (LaneKind.STATION, re.compile(r"(?:reading|checking|finishing) \d+")),
     (LaneKind.UPLOADS, re.compile(_DEVICE + r" uploads")),
     # of a device clock: one a thread that launched
     (LaneKind.KERNELS, re.compile(r"(?P<device>cuda:\d+)(?: \(\d+\))?")),
@@ -44,6 +47,11 @@ class Lane:
     kind: LaneKind
     device: str | None
     """None for lanes of the host."""
+
+    @property
+    def of_service(self) -> bool:
+        """Whether its spans say who did what when, beside those that say what was done."""
+        return self.of_lock or self.kind in (LaneKind.WORKER, LaneKind.STATION)
 
     @property
     def of_lock(self) -> bool:

@@ -163,10 +163,10 @@ class StageUse:
 
 
 def uses_of(record: RunRecord) -> list[StageUse]:
-    """The stages of a run in order of first start, partitions together; locks are not stages."""
+    """The stages of a run in order of first start, partitions together; steps of workers are none."""
     on_device = {d.of: d for d in record.device}
     gathered: dict[tuple[str, ...], list[Span]] = {}
-    work = [span for span in record.spans if not lane_of(span.lane).of_lock]
+    work = [span for span in record.spans if not lane_of(span.lane).of_service]
     for stage in sorted(stages_of(work), key=lambda s: (s.spans[0].start_ns, s.depth)):
         gathered.setdefault(stage.path, []).extend(stage.spans)
     uses = []
