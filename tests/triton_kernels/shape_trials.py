@@ -239,16 +239,16 @@ def _all() -> Iterator[Trial]:
     for name, curve in CURVES.items():
         for operation, kernel in (("on_curve", "satisfies"), ("neg_affine", "negate")):
             yield _own(
-                *(("points", 12), f"{operation}.{name}", 22, 140, _rows(operation, curve)),
+                *(("points", 12), f"{operation}.{name}", 22, 33, _rows(operation, curve)),
                 *(_POINTS, (kernel,), curve.degree),
             )
     kernels = ("add_runs", "make_affine")
     yield _of_bench(("sums", 12), "batch_add.g1", 18, 0, _shapes((64, 2)), kernels)
     yield _of_bench(("pairs", 12), "batch_add.g1", 22, 0, _shapes((64, 2)), _PAIRS)
     kernels = ("pair_keys", "pair_labels")
-    yield _of_bench(("labels", 12), "msm.g1", 22, 2, _INDICES, kernels, alone=True)
+    yield _of_bench(("labels", 12), "msm.g1", 22, 0, _INDICES, kernels, alone=True)
     kernels = ("find_carries", "make_keys")
-    yield _of_bench(("digits", 8), "msm.g1", 22, 2, _INDICES, kernels, alone=True)
+    yield _of_bench(("digits", 8), "msm.g1", 22, 0, _INDICES, kernels, alone=True)
 
 
 TRIALS: Sequence[Trial] = tuple(_all())

@@ -86,17 +86,20 @@ def needed(trials: Iterable[Trial], arch: int) -> list[Launch]:
     named = {name for t in trials for name in t.kernels} | set(BESIDE)
     # sums of points make inputs
     named |= {name for t in TRIALS for name in t.kernels if t.entry[0] in ("pairs", "sums")}
-    here = launches("ptx", arch)
+    here = [x for x in launches("ptx", arch) if not x.constants.get("COSET")]
     found = [x for x in here if x.kernel.__name__ in named and _degree(x) == 1]
     found += [x for x in here if x.kernel.__name__ in NEEDED]
     for trial in trials:
         now = current(trial, arch)
         for setting in (now, *trial.others(now)):
             with entry(trial, arch, setting):
+                # transforms are tried forward, on the domain
                 found += [
                     x
                     for x in launches("ptx", arch)
-                    if x.kernel.__name__ in trial.kernels and _degree(x) == trial.degree
+                    if x.kernel.__name__ in trial.kernels
+                    and _degree(x) == trial.degree
+                    and not (x.constants.get("COSET") or x.constants.get("INVERSE"))
                 ]
     return list({(x.kernel, *x.constants.items(), x.num_warps): x for x in found}.values())
 
