@@ -70,7 +70,10 @@ def add_columns(
 
     inputs, aux = total[:, : r1cs.n_inputs], total[:, r1cs.n_inputs :]
     n = head.input_columns
-    by_head = times(block_matrices(head, y.device)[index], y[:, : head.n_constraints].contiguous())
+    # a matrix of its own, with which the transposed one goes: a proof has no use for that
+    first_matrix = replace(block_matrices(head, y.device)[index])
+    by_head = times(first_matrix, y[:, : head.n_constraints].contiguous())
+    del first_matrix
     _add(backend, inputs[:, :n], by_head[:, :n])
     _add(backend, aux[:, : head.n_aux], by_head[:, n:])
     if index == 0:
