@@ -22,7 +22,7 @@ _BAR, _SHORT_BAR = 24, 8
 def stage_seconds(spans: Iterable[Span]) -> dict[str, float]:
     """Seconds a stage in order of time, all partitions together, nested stages as `a / b`."""
     seconds: dict[str, float] = {}
-    work = [span for span in spans if not lane_of(span.lane).of_lock]
+    work = [span for span in spans if not lane_of(span.lane).of_service]
     for stage in sorted(stages_of(work), key=lambda s: (s.spans[0].start_ns, s.depth)):
         name = " / ".join(stage.path)
         seconds[name] = seconds.get(name, 0.0) + stage.seconds

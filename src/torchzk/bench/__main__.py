@@ -1,4 +1,7 @@
-"""Measure operations and whole proofs, and check them: `python -m torchzk.bench [NAME ...]`."""
+"""Measure operations and whole proofs, and check them: `python -m torchzk.bench [NAME ...]`.
+
+With `sweep` as the first word, schedules: `sweep_command`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from torchzk import cli
+from torchzk.bench import sweep_command
 from torchzk.bench.cases import BENCHMARKS, select
 from torchzk.bench.proof_cases import PROOFS, is_proof, select_proofs
 from torchzk.scheduler.progress import Progress
@@ -154,8 +158,14 @@ def _file(out: Path | None, group: str) -> Path:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit code, 1 if a result was wrong."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
     wrong: list[str] = []
-    code = cli.execute(_parser(), partial(_bench, wrong), argv)
+    if arguments[:1] == [sweep_command.NAME]:
+        parser, command = sweep_command.parser(), sweep_command.sweep_circuits
+        arguments = arguments[1:]
+    else:
+        parser, command = _parser(), _bench
+    code = cli.execute(parser, partial(command, wrong), arguments)
     return code or int(bool(wrong))
 
 

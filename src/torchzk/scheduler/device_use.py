@@ -190,7 +190,9 @@ def _innermost(lane: Lane, spans: list[Span]) -> Iterator[Span]:
             above.pop()
         above.append(span)
         has_inner = i + 1 < len(spans) and _within(spans[i + 1], span)
-        computes = lane.kind is not LaneKind.WORKER or any(is_compute(s.name) for s in above)
+        # a step by itself says nothing of kernels, only the stages in it do
+        step = any(is_compute(s.name) for s in above[:-1])
+        computes = lane.kind is not LaneKind.WORKER or step
         of_kernels = span.name not in _OF_THE_HOST and not span.name.startswith(_WAIT)
         if computes and of_kernels and not has_inner:
             yield span

@@ -30,14 +30,14 @@ _WIDTH_INCHES = 11.0
 _MOST_ROWS = 80
 
 
-def draw(record: RunRecord, *, locks: bool = True) -> FigureCanvasAgg:
+def draw(record: RunRecord, *, backstage: bool = True) -> FigureCanvasAgg:
     """The Gantt chart of a run; stages of one family (`msm a`, `msm l`) share a colour.
 
     Args:
         record: The run.
-        locks: Whether holds of locks and waits for them have rows; `lane_picture` shows them all.
+        backstage: Whether workers, locks and stations have rows; `lane_picture` shows them.
     """
-    stages = stages_of(s for s in record.all_spans if locks or not lane_of(s.lane).of_lock)
+    stages = stages_of(s for s in record.all_spans if backstage or not lane_of(s.lane).of_service)
     rows = _rows(stages, record.device_lanes)
     height = _ROW_INCHES * max(len(rows), 1)
     figure = Figure(figsize=(_WIDTH_INCHES, height + 1.5), dpi=110, facecolor="white")

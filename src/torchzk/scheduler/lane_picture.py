@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ROW_INCHES, _MEMORY_INCHES, _WIDTH_INCHES = 0.3, 1.5, 11.0
-_LEFT, _WIDTH = 0.19, 0.70
+_LEFT, _WIDTH = 0.215, 0.69
 _MOST_LANES = 60
 """More lanes than this are not drawn; the trace has them all."""
 _PROFILED = ", profiled"
-_STEPS = {"prepare": "#C8D1DA", "stage": "#72B7B2", "finish": "#9DA7B1"}
+_STEPS = {"prepare": "#B6BEC7", "stage": "#24292F", "finish": "#7D8590"}
 """Steps of a worker that have no kernels."""
 _GIB = 1 << 30
 
@@ -52,7 +52,7 @@ def draw(record: RunRecord) -> FigureCanvasAgg:
     colours = palette([k.host.name for k in kernels])
     memory = _devices_with_memory(record)
     lanes_height = _ROW_INCHES * max(len(rows), 1)
-    total_height = lanes_height + 1.6 + (_MEMORY_INCHES + 0.45) * len(memory)
+    total_height = lanes_height + 1.65 + (_MEMORY_INCHES + 0.45) * len(memory)
     figure = Figure(figsize=(_WIDTH_INCHES, total_height), dpi=110, facecolor="white")
     canvas = FigureCanvasAgg(figure)
     bottom = total_height - 0.95 - lanes_height
@@ -62,7 +62,7 @@ def draw(record: RunRecord) -> FigureCanvasAgg:
         painter.row(y, name)
     frame(axes, len(rows), record.seconds)
     for i, device in enumerate(memory):
-        top = bottom - 0.55 - (_MEMORY_INCHES + 0.45) * i
+        top = bottom - 0.62 - (_MEMORY_INCHES + 0.45) * i
         below = figure.add_axes(
             (_LEFT, (top - _MEMORY_INCHES) / total_height, _WIDTH, _MEMORY_INCHES / total_height)
         )
@@ -77,12 +77,25 @@ def _rows(record: RunRecord) -> list[str]:
     """Names of lanes in order: one of kernels a device, however many threads launched them."""
     names = [span.lane for span in sorted(record.spans, key=lambda s: s.start_ns)]
     left_out = (LaneKind.KERNELS, LaneKind.PARTITION)
-    names = [n for n in names if lane_of(n).kind not in left_out]
+    shown_there = _inside_stations(record)
+    names = [n for n in names if lane_of(n).kind not in left_out and n not in shown_there]
     for use in device_use.device_uses(record):
         names.append(f"{use.device} kernels")
         if use.profiled is not None:
             names.append(f"{use.device} kernels{_PROFILED}")
     return in_order(names)[:_MOST_LANES]
+
+
+def _inside_stations(record: RunRecord) -> set[str]:
+    """Lanes of jobs on which nothing is that a station's lane does not show."""
+    stations = [s for s in record.spans if lane_of(s.lane).kind is LaneKind.STATION]
+    found = {s.lane for s in record.spans if lane_of(s.lane).kind is LaneKind.HOST}
+    for span in record.spans:
+        if span.lane in found and not any(
+            s.start_ns <= span.start_ns and span.end_ns <= s.end_ns for s in stations
+        ):
+            found.remove(span.lane)
+    return found
 
 
 class _Painter:
@@ -104,7 +117,7 @@ class _Painter:
         """Draw a lane."""
         lane = lane_of(name)
         spans = self._lanes.get(name, [])
-        dim = lane.kind in (LaneKind.WAITS, LaneKind.HOST)
+        dim = lane.kind in (LaneKind.WAITS, LaneKind.STATION, LaneKind.HOST)
         lane_name(self._axes, y, name, FAINT if dim else INK, bold=lane.kind is LaneKind.KERNELS)
         if lane.kind is LaneKind.KERNELS and lane.device is not None:
             self._kernel_row(y, lane.device, profiled=name.endswith(_PROFILED))

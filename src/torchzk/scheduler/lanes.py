@@ -25,13 +25,15 @@ class LaneKind(IntEnum):
     """The stages of one partition of a job, on whatever device."""
 
 
+STATIONS = ("reading", "checking", "finishing")
+"""Of a service, in the order in which jobs come to them."""
 _DEVICE = r"(?P<device>device \d+|[^\s,]+)"
 _PATTERNS = (
     (LaneKind.LOCK, re.compile(_DEVICE + r" (?:mem|memory|compute) lock")),
     (LaneKind.WAITS, re.compile(_DEVICE + r" (?:mem|memory|compute) lock waits")),
     (LaneKind.WORKER, re.compile(_DEVICE + r" worker \d+")),
     (LaneKind.PARTITION, re.compile(r"(?:.+ )?partition \d+")),
-    (LaneKind.STATION, re.compile(r"(?:reading|checking|finishing) \d+")),
+    (LaneKind.STATION, re.compile(rf"(?:{'|'.join(STATIONS)}) \d+")),
     (LaneKind.UPLOADS, re.compile(_DEVICE + r" uploads")),
     # of a device clock: one a thread that launched
     (LaneKind.KERNELS, re.compile(r"(?P<device>cuda:\d+)(?: \(\d+\))?")),
@@ -79,8 +81,10 @@ def in_order(names: Iterable[str]) -> list[str]:
 
     def place(lane: Lane) -> tuple[object, ...]:
         if lane.device is None:
-            # stations and partitions have numbers, but come in order of time
-            return (len(devices), 0, "", ())
+            # stations in the order of a job's way, the rest in order of time
+            station = lane.kind is LaneKind.STATION
+            name = lane.name.partition(" ")[0]
+            return (len(devices), not station, STATIONS.index(name) if station else 0)
         kind, name = lane.kind, lane.name.removesuffix(" waits")
         if lane.of_lock:
             # mem is had before compute

@@ -136,7 +136,7 @@ class Run:
             from torchzk.scheduler import chrome_trace, gantt, lane_picture, tensorboard_log
 
             chrome_trace.write_trace(record, folder / "trace.json")
-            pictures = {"timeline": gantt.draw(record, locks=False)}
+            pictures = {"timeline": gantt.draw(record, backstage=False)}
             if lane_picture.has_lanes(record):
                 pictures["lanes"] = lane_picture.draw(record)
             for name, picture in pictures.items():

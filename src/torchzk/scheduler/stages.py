@@ -163,7 +163,7 @@ class StageUse:
 
 
 def uses_of(record: RunRecord) -> list[StageUse]:
-    """The stages of a run in order of first start, partitions together; steps of workers are none."""
+    """The stages of a run in order of first start, partitions together; workers have none."""
     on_device = {d.of: d for d in record.device}
     gathered: dict[tuple[str, ...], list[Span]] = {}
     work = [span for span in record.spans if not lane_of(span.lane).of_service]

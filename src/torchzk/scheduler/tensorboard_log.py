@@ -27,7 +27,7 @@ def write_events(
         folder: An existing folder; `tensorboard --logdir` on it or its parent shows the run.
         pictures: uint8 `[height, width, 3]` each, by the tag of the image.
     """
-    stages = stages_of(span for span in record.spans if not lane_of(span.lane).of_lock)
+    stages = stages_of(span for span in record.spans if not lane_of(span.lane).of_service)
     with SummaryWriter(log_dir=str(folder)) as writer:
         for stage in stages:
             writer.add_scalar(f"seconds/{_tag(stage)}", stage.seconds, 0)

@@ -1,0 +1,137 @@
+"""Settings tried one after the other, each of its own run and row; as many as time allows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from torchzk.bench.sweep_cases import Setting
+from torchzk.bench.sweep_measures import figures_of, times_of
+from torchzk.bench.sweep_prediction import predict
+from torchzk.errors import TorchzkError
+from torchzk.scheduler.stages import RunRecord
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Proven:
+    """What came of some sectors in one setting."""
+
+    record: RunRecord
+    start_ns: int
+    """When the first was handed in, on the host's monotonic clock."""
+    partitions: int
+    """Of a sector."""
+    proofs: frozenset[bytes]
+    """SHA-256 of every sector's proof, all verified; one, since all have the same r and s."""
+    run: str | None = None
+    """The folder of its timeline."""
+
+
+class Prover(Protocol):
+    """Proves sectors in a setting. Settings of one place come one after the other."""
+
+    @property
+    def circuit(self) -> str: ...
+
+    @property
+    def log_n(self) -> int:
+        """Of the evaluation domain."""
+        ...
+
+    def prepare(self, setting: Setting) -> None:
+        """Have the key where the setting wants it, and everything warm; not measured.
+
+        Raises:
+            ResourceError: It does not fit.
+        """
+        ...
+
+    def prove(self, setting: Setting, sectors: int) -> Proven:
+        """Put as many sectors through; raises what the first failed one ended with."""
+        ...
+
+
+def sweep(
+    prover: Prover,
+    settings: Sequence[Setting],
+    *,
+    sectors: int | None,
+    seconds: float | None,
+    emit: Callable[[Row], None],
+    warn: Callable[[str], None],
+    advance: Callable[[float], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> list[Setting]:
+    """Try settings in order, and keep a row of each as soon as it is there.
+
+    Args:
+        prover: What proves.
+        settings: What to try.
+        sectors: How many go through each; by default two and as many again as are in flight.
+        seconds: After so many no more settings are begun that would end later.
+        emit: Keeps a row.
+        warn: Told of what failed; the next setting is tried then.
+        advance: Told of the fraction done.
+        clock: Seconds.
+
+    Returns:
+        Settings that were left out, for want of time or because their place is none.
+    """
+    start, pace, left_out = clock(), 0.0, list[Setting]()
+    place: object = None
+    seen: set[bytes] = set()
+    for k, setting in enumerate(settings):
+        n = sectors or 2 + 2 * setting.in_flight
+        if seconds is not None and clock() - start + pace * n > seconds:
+            left_out.append(setting)
+            continue
+        row = {
+            "name": f"sweep.{prover.circuit}",
+            "circuit": prover.circuit,
+            "log_n": prover.log_n,
+            "sectors": n,
+            **asdict(setting),
+        }
+        begun = clock()
+        try:
+            if place != setting.place:
+                place = None
+                prover.prepare(setting)
+                place = setting.place
+                begun = clock()
+            proven = prover.prove(setting, n)
+            seen |= proven.proofs
+            row |= _measured(proven, setting, n) | {"right": len(seen) == 1}
+        except TorchzkError as e:
+            warn(f"{setting.name}: {type(e).__name__}: {e}")
+            row |= {"right": False, "error": f"{type(e).__name__}: {e}"}
+        else:
+            # the last one tells best of the next; the first has more to do
+            pace = (clock() - begun) / n
+        emit(row)
+        advance((k + 1) / len(settings))
+    return left_out
+
+
+def _measured(proven: Proven, setting: Setting, sectors: int) -> Row:
+    figures = figures_of(proven.record, proven.start_ns, sectors, setting.in_flight)
+    said = predict(times_of(proven.record), setting, proven.partitions, sectors)
+    return {
+        "partitions": proven.partitions,
+        **figures,
+        "predicted_seconds_a_proof": said.seconds_a_proof,
+        "predicted_steady_seconds_a_proof": said.steady_seconds_a_proof,
+        "predicted_busy": said.busy,
+        "predicted_ratio": _ratio(said.seconds_a_proof, figures["seconds_a_proof"]),
+        "predicted_busy_ratio": _ratio(said.busy, figures["busy"]),
+        "proof_sha256": sorted(digest.hex() for digest in proven.proofs),
+        "run": proven.run,
+    }
+
+
+def _ratio(predicted: float, measured: float | None) -> float | None:
+    return predicted / measured if measured else None

@@ -1,0 +1,119 @@
+"""Sweep over schedules: `python -m torchzk.bench sweep CIRCUIT ...`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from torchzk import cli
+from torchzk.bench.proof_cases import PREFIX, PROOFS, ProofBenchmark
+from torchzk.bench.sweep_cases import Setting, add_flags, grid_of
+from torchzk.errors import ConfigError
+from torchzk.scheduler.progress import Progress
+from torchzk.summary import print_facts
+
+NAME = "sweep"
+_ROWS = Path("runs") / "bench" / "sweep.jsonl"
+_DEFAULT = ("porep8m", "porep32g")
+"""Domains of 2^22 and of 2^27."""
+
+
+def parser() -> cli.Parser:
+    """Of the command's arguments."""
+    made = cli.Parser(
+        "torchzk.bench sweep",
+        "Prove sectors under every combination of schedules, and append rows to runs/bench/.",
+    )
+    made.add_argument(
+        "circuits",
+        nargs="*",
+        metavar="CIRCUIT",
+        help=f"as porep8m (a domain of 2^22) and porep32g (2^27); {' '.join(_DEFAULT)} if none",
+    )
+    add_flags(made)
+    made.add_argument(
+        "--sectors",
+        type=_count,
+        metavar="N",
+        help="sectors that go through each; 2 and twice as many as are in flight if not said",
+    )
+    made.add_argument(
+        "--seconds",
+        type=cli.seconds,
+        metavar="S",
+        help="leave settings out that would end later than so many seconds after the start",
+    )
+    made.add_argument(
+        "--profile-kernels",
+        type=cli.seconds,
+        metavar="SECONDS",
+        help="look at every kernel for so long in each setting; slows them down",
+    )
+    made.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+    cli.add_backend_flag(made)
+    made.add_argument("--list", action="store_true", help="print the settings and do nothing")
+    made.add_argument("--out", type=Path, default=_ROWS, metavar="FILE", help=f"rows ({_ROWS})")
+    made.add_argument("--commit", metavar="TEXT", help="what rows say of the code, if not git")
+    made.add_argument(
+        "--inputs", type=Path, metavar="DIR", default=Path("runs") / "inputs", help="job files"
+    )
+    return made
+
+
+def sweep_circuits(wrong: list[str], args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
+    """Sweep, and print the table; rows that are not right go to `wrong`."""
+    circuits = [_circuit(name) for name in args.circuits or _DEFAULT]
+    settings = grid_of(args).settings()
+    if args.list:
+        for setting in settings:
+            screen.answer(setting.name)
+        return {"settings": [setting.name for setting in settings]}
+    with Progress(screen.console) as progress:
+        watched = progress.watcher
+        with watched.span("load torch"):
+            # late: what is wrong with a flag is said without waiting for it
+            from torchzk.bench.sweep_session import run_sweep
+        rows, left_out = run_sweep(circuits, settings, args, watched, screen.warn)
+    from torchzk.bench.sweep_table import print_sweep, write_picture
+
+    print_sweep(screen.console, rows)
+    picture = args.out.with_suffix(".png")
+    drawn = write_picture(rows, picture)
+    facts = [("rows", f"{len(rows)}, in {args.out}", "")]
+    facts += [("picture", str(picture), "")] if drawn else []
+    facts += [("left out", f"{n} of {c} for want of time", "") for c, n in _counted(left_out)]
+    print_facts(screen.console, facts)
+    wrong += [
+        f"{row['name']}, {row['policy']}: {row.get('error', 'not the same bytes')}"
+        for row in rows
+        if not row["right"]
+    ]
+    for fault in wrong:
+        screen.line(f"WRONG: {fault}", "bold red")
+    return {
+        "ok": not wrong,
+        "wrong": wrong,
+        "rows": rows,
+        "left_out": [f"{circuit}: {setting.name}" for circuit, setting in left_out],
+        "picture": str(picture) if drawn else None,
+    }
+
+
+def _counted(left_out: list[tuple[str, Setting]]) -> list[tuple[str, int]]:
+    circuits = dict.fromkeys(circuit for circuit, _ in left_out)
+    return [(circuit, sum(c == circuit for c, _ in left_out)) for circuit in circuits]
+
+
+def _circuit(name: str) -> ProofBenchmark:
+    known = {p.short: p for p in PROOFS}
+    found = known.get(name.removeprefix(PREFIX))
+    if found is None:
+        raise ConfigError(f"no circuit is called {name:.80}; there are {', '.join(known)}")
+    return found
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,3}", text):
+        raise argparse.ArgumentTypeError(f"{text:.80} is no number above 0")
+    return int(text)

@@ -1,0 +1,147 @@
+"""What a run of several sectors says of one setting: pace, busy, waits, memory, stages."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from torchzk.scheduler.device_tables import counts
+from torchzk.scheduler.device_use import DeviceUse, device_uses, kernel_spans
+from torchzk.scheduler.intervals import merged, total
+from torchzk.scheduler.lanes import STATIONS, LaneKind, lane_of
+from torchzk.scheduler.lock_use import lock_uses
+from torchzk.scheduler.stages import RunRecord
+from torchzk.timeline import Span
+
+_STEPS = ("prepare", "admit", "stage", "compute", "finish")
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds, means over partitions or sectors: what a prediction is made of.
+
+    Means, for a pace is made of all of them, slow ones included.
+    """
+
+    stages: dict[str, float]
+    """A partition's kernels, by the device's clock where there is one."""
+    steps: dict[str, float]
+    """What a worker's steps took of the host."""
+    stations: dict[str, float]
+    """What is done once a sector."""
+
+    @property
+    def between(self) -> float:
+        """What the compute step takes besides its stages: handing over, waits, launches."""
+        return max(0.0, self.steps.get("compute", 0.0) - sum(self.stages.values()))
+
+
+def times_of(record: RunRecord) -> Times:
+    """Means of what every partition and every sector took."""
+    by_part: dict[tuple[str, str | None], dict[str, float]] = {}
+    for kernel in kernel_spans(record):
+        part = by_part.setdefault((kernel.host.lane, kernel.worker), {})
+        name = kernel.host.name
+        part[name] = part.get(name, 0.0) + (kernel.end_ns - kernel.start_ns) / 1e9
+    names = dict.fromkeys(name for part in by_part.values() for name in part)
+    stages = {
+        name: statistics.fmean(part.get(name, 0.0) for part in by_part.values()) for name in names
+    }
+    workers = [s for s in record.spans if lane_of(s.lane).kind is LaneKind.WORKER]
+    rest = [s for s in record.spans if lane_of(s.lane).kind is LaneKind.STATION]
+    return Times(stages, _means(workers, _STEPS), _means(rest, STATIONS))
+
+
+def figures_of(record: RunRecord, start_ns: int, sectors: int, in_flight: int) -> dict[str, Any]:
+    """A row's figures.
+
+    Args:
+        record: Of one setting alone.
+        start_ns: When the first sector was handed in.
+        sectors: How many went through.
+        in_flight: How many at once.
+    """
+    ends = sorted(s.end_ns for s in record.spans if s.name == "finishing")
+    seconds = (ends[-1] - start_ns) / 1e9 if ends else None
+    uses = device_uses(record)
+    times = times_of(record)
+    return {
+        "seconds": seconds,
+        "seconds_a_proof": seconds / sectors if seconds is not None else None,
+        "steady_seconds_a_proof": steady_pace([e / 1e9 for e in ends], in_flight),
+        **_busy(uses),
+        "locks": _locks(record),
+        "stages_ms": {name: 1e3 * s for name, s in times.stages.items()},
+        "steps_ms": {name: 1e3 * s for name, s in times.steps.items()},
+        "stations_ms": {name: 1e3 * s for name, s in times.stations.items()},
+        "between_ms": 1e3 * times.between,
+        **_memory(record, uses),
+    }
+
+
+def steady_pace(ends: list[float], in_flight: int) -> float | None:
+    """Seconds a proof once the pipeline is full and before it runs empty.
+
+    From the end of sector `in_flight` on, the last `in_flight` ones left out; None where that
+    leaves fewer than two sectors to measure between.
+    """
+    first, last = in_flight - 1, len(ends) - in_flight - 1
+    if last - first < 1:
+        return None
+    return (ends[last] - ends[first]) / (last - first)
+
+
+def _busy(uses: list[DeviceUse]) -> dict[str, Any]:
+    if not uses:
+        return {"busy": None, "busy_window_s": None, "busy_by_kernels": None, "clock": None}
+    kernels = [use.profiled_busy for use in uses if use.profiled_busy is not None]
+    meanwhile = [use.busy_while_profiled for use in uses if use.busy_while_profiled is not None]
+    return {
+        "busy": statistics.fmean(use.busy for use in uses),
+        "busy_window_s": max(use.seconds for use in uses),
+        "busy_by_kernels": statistics.fmean(kernels) if kernels else None,
+        "busy_while_profiled": statistics.fmean(meanwhile) if meanwhile else None,
+        "clock": uses[0].clock,
+    }
+
+
+def _locks(record: RunRecord) -> dict[str, dict[str, float]]:
+    waits: dict[str, list[Span]] = {}
+    for span in record.spans:
+        if lane_of(span.lane).kind is LaneKind.WAITS:
+            waits.setdefault(span.lane.removesuffix(" waits"), []).append(span)
+    return {
+        use.name: {
+            "held_s": use.held_seconds,
+            "waited_s": use.waited_seconds,
+            "somebody_waited_s": total(
+                merged((s.start_ns, s.end_ns) for s in waits.get(use.name, []))
+            )
+            / 1e9,
+        }
+        for use in lock_uses(record.spans)
+    }
+
+
+def _memory(record: RunRecord, uses: list[DeviceUse]) -> dict[str, Any]:
+    found: dict[str, Any] = {"peak_bytes": None, "reserved_bytes": None}
+    if record.vram:
+        found["peak_bytes"] = max(sample.most.allocated for sample in record.vram)
+        found["reserved_bytes"] = max(sample.most.reserved for sample in record.vram)
+    promised = [s.value for s in record.levels if s.name.endswith(" promised")]
+    found["most_promised_bytes"] = max(promised, default=0)
+    found["planned_bytes"] = max(record.planned.values(), default=None)
+    for use in uses:
+        for name, n in counts(record, use.device).items():
+            found[name.replace("torch's own ", "torch_").replace(" ", "_")] = n
+    return found
+
+
+def _means(spans: Iterable[Span], names: Iterable[str]) -> dict[str, float]:
+    seconds: dict[str, list[float]] = {}
+    for span in spans:
+        if not span.failed:
+            seconds.setdefault(span.name, []).append(span.seconds)
+    return {name: statistics.fmean(seconds[name]) for name in names if name in seconds}

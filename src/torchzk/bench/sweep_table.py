@@ -1,0 +1,172 @@
+"""The table of a sweep, and its picture: busy and pace over workers, a line a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from torchzk.files import atomic_write
+from torchzk.scheduler.policies import POLICIES
+from torchzk.summary import size
+
+Row = dict[str, Any]
+_LOG = 132
+_HEADS = (
+    ("workers", "in flight", "sectors", "s a proof", "steady", "simulated", "ratio")
+    + ("busy", "by kernels", "simulated")
+    + ("mem lock waits", "compute lock waits", "peak VRAM", "trims")
+)
+_NEAR = 0.1
+"""A predicted pace further than this from the measured one is shown in red."""
+_COLOURS = ("#B279A2", "#F58518", "#72B7B2", "#4C78A8")
+_INK, _FAINT = "#24292F", "#6E7781"
+_GB = 10**9
+
+
+def print_sweep(console: Console, rows: Sequence[Row]) -> None:
+    """A line a setting, under its circuit and its place."""
+    if not console.is_terminal:
+        # a log keeps every column
+        console = Console(file=console.file, width=max(console.width, _LOG))
+    for place in dict.fromkeys(map(place_of, rows)):
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+        table.title, table.title_justify = Text(place, "bold"), "left"
+        table.add_column("policy", no_wrap=True)
+        for head in _HEADS:
+            table.add_column(head, justify="right")
+        for row in rows:
+            if place_of(row) == place:
+                table.add_row(row["policy"], *_cells(row))
+        console.print(table)
+        console.print()
+
+
+def place_of(row: Row) -> str:
+    """Circuit, size and memory of a row, in words."""
+    limit = "all memory" if row["limit"] is None else f"{row['limit'] / _GB:g} GB"
+    return f"{row['circuit']}, 2^{row['log_n']}, key on the {row['residency']}, {limit}"
+
+
+def _cells(row: Row) -> list[Text | str]:
+    head: list[Text | str] = [str(row[key]) for key in ("workers", "in_flight", "sectors")]
+    if "error" in row:
+        return [*head, Text(row["error"].partition(":")[0], "bold red")]
+    ratio = row["predicted_ratio"]
+    off = ratio is not None and abs(ratio - 1) > _NEAR
+    locks = row["locks"]
+    return [
+        *head,
+        Text(_seconds(row["seconds_a_proof"]), "bold" if row["right"] else "bold red"),
+        _seconds(row["steady_seconds_a_proof"]),
+        _seconds(row["predicted_seconds_a_proof"]),
+        Text("" if ratio is None else f"{ratio:.3f}", "red" if off else "green"),
+        _share(row["busy"]),
+        _share(row["busy_by_kernels"]),
+        _share(row["predicted_busy"]),
+        _seconds(_waited(locks, "mem")),
+        _seconds(_waited(locks, "compute")),
+        "" if row["peak_bytes"] is None else size(row["peak_bytes"]),
+        str(row.get("trims", "")),
+    ]
+
+
+def _waited(locks: dict[str, dict[str, float]], lock: str) -> float:
+    return sum(use["somebody_waited_s"] for name, use in locks.items() if f" {lock} " in name)
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f}" if value < 10 else f"{value:,.1f}"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.1%}"
+
+
+def write_picture(rows: Sequence[Row], path: Path) -> bool:
+    """Draw the rows that were measured; a row of plots a place, one for each number in flight.
+
+    Returns:
+        Whether there were any.
+    """
+    rows = [row for row in rows if row.get("seconds_a_proof")]
+    if not rows:
+        return False
+    with atomic_write(path) as file:
+        draw(rows).print_png(file)  # type: ignore[no-untyped-call]
+    return True
+
+
+def draw(rows: Sequence[Row]) -> FigureCanvasAgg:
+    """The picture; see `write_picture`. Measured values are dots on lines, predicted ones rings."""
+    places = list(dict.fromkeys(map(place_of, rows)))
+    flights = sorted({row["in_flight"] for row in rows})
+    n_rows = 2 * len(places)
+    height = 2.35 * n_rows + 1.1
+    figure = Figure(figsize=(2.2 + 2.6 * len(flights), height), dpi=110, facecolor="white")
+    canvas = FigureCanvasAgg(figure)
+    grid = figure.subplots(n_rows, len(flights), squeeze=False, sharex=True, sharey="row")
+    for i, place in enumerate(places):
+        for j, flight in enumerate(flights):
+            own = [r for r in rows if place_of(r) == place and r["in_flight"] == flight]
+            pace, busy = grid[2 * i][j], grid[2 * i + 1][j]
+            _lines(pace, own, "seconds_a_proof", "predicted_seconds_a_proof", 1.0)
+            _lines(busy, own, "busy", "predicted_busy", 100.0)
+            pace.set_title(f"{flight} in flight", size=9, color=_INK)
+            pace.set_ylim(bottom=0)
+            busy.set_ylim(0, 103)
+            if not j:
+                pace.set_ylabel("s a proof", size=9, color=_FAINT)
+                busy.set_ylabel("busy, %", size=9, color=_FAINT)
+        grid[2 * i][0].annotate(
+            place,
+            xy=(0, 1),
+            xycoords="axes fraction",
+            xytext=(0, 22),
+            textcoords="offset points",
+            size=10,
+            weight="bold",
+            color=_INK,
+        )
+    for axes in grid[-1]:
+        axes.set_xlabel("workers", size=9, color=_FAINT)
+        axes.set_xticks(sorted({row["workers"] for row in rows}))
+    handles, labels = grid[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=5, fontsize=8, frameon=False)
+    figure.subplots_adjust(
+        left=0.75 / figure.get_figwidth(),
+        right=0.98,
+        top=1 - 0.75 / height,
+        bottom=0.85 / height,
+        hspace=0.55,
+        wspace=0.12,
+    )
+    canvas.draw()  # type: ignore[no-untyped-call]
+    return canvas
+
+
+def _lines(axes: Axes, rows: Iterable[Row], measured: str, predicted: str, factor: float) -> None:
+    rows = sorted(rows, key=lambda row: row["workers"])
+    for policy, colour in zip(POLICIES, _COLOURS, strict=True):
+        own = [row for row in rows if row["policy"] == policy and row[measured] is not None]
+        at = [row["workers"] for row in own]
+        values = [factor * row[measured] for row in own]
+        axes.plot(at, values, "o-", color=colour, lw=1.4, ms=4, label=policy)
+        said = [factor * row[predicted] for row in own]
+        axes.plot(at, said, "o", mfc="none", mec=colour, ms=8, mew=0.9)
+    axes.tick_params(colors=_FAINT, labelsize=8, length=0)
+    axes.grid(color="#D0D7DE", linewidth=0.6)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color("#D0D7DE")
