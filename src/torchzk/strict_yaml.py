@@ -124,6 +124,8 @@ class _Reader:
 
     def value(self, hint: Any, node: yaml.Node, at: str) -> Any:
         """One value of the type `hint`."""
+        # what may be absent is read like what must be there
+        hint = options[0] if len(options := _options(hint)) == 1 else hint
         if isinstance(hint, type) and is_dataclass(hint):
             return self.build(hint, node, f"{at}.")
         if typing.get_origin(hint) is tuple:

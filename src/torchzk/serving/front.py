@@ -195,17 +195,22 @@ class Front:
                 loop.call_soon_threadsafe(_settle, future, job)
 
         self._waiting.add(future)
+        watching = loop.run_in_executor(self._asking, self._engine.watch, job_id, ended)
         try:
-            unwatch = await _in(self._asking, self._engine.watch, job_id, ended)
-            try:
-                async with asyncio.timeout(seconds):
-                    return await future
-            except TimeoutError:
-                return await _in(self._asking, self._engine.job, job_id)
-            finally:
-                unwatch()
+            # whoever leaves while the watch begins must not leave it behind
+            await asyncio.shield(watching)
+            async with asyncio.timeout(seconds):
+                return await future
+        except TimeoutError:
+            return await _in(self._asking, self._engine.job, job_id)
         finally:
             self._waiting.discard(future)
+            watching.add_done_callback(_unwatch)
+
+
+def _unwatch(watching: asyncio.Future[Callable[[], None]]) -> None:
+    if not watching.cancelled() and watching.exception() is None:
+        watching.result()()
 
 
 def _settle(future: asyncio.Future[JobReport], job: JobReport) -> None:

@@ -10,7 +10,7 @@ import ssl
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -20,7 +20,8 @@ from torchzk.serving.serve_config import TlsConfig
 _HEALTH = "/grpc.health.v1.Health/"
 _SHORTEST = 16
 
-Handler = grpc.RpcMethodHandler[Any, Any]
+if TYPE_CHECKING:
+    Handler = grpc.RpcMethodHandler[Any, Any]
 
 
 class TokenGuard(grpc.aio.ServerInterceptor):

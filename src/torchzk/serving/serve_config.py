@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from torchzk import strict_yaml
-from torchzk.config import CircuitConfig, Config, check_device_name, find_config
+from torchzk.config import CircuitConfig, Config, find_config
 from torchzk.errors import ConfigError
 from torchzk.strict_yaml import ByteSize, Seconds
 
@@ -109,11 +109,13 @@ class ServeConfig:
 
     limits: LimitConfig = field(default_factory=LimitConfig)
 
-    devices: tuple[str, ...] = ("auto",)
-    """`auto`, `cpu`, `cuda`, `cuda:N`."""
+    device: str = "auto"
+    """This and what follows as in a config of `torchzk.prove`, for all circuits: `all` and
+    `cuda:0,cuda:1` serve on several."""
 
     backend: Literal["auto", "torch", "triton"] = "auto"
     vram_limit: ByteSize | None = None
+    workers: int | None = None
     key_cache: Path = field(default_factory=lambda: Path("~/.cache/torchzk/keys").expanduser())
     parameter_folder: Path = Path("/var/tmp/filecoin-proof-parameters")
     block_cache: Path = field(default_factory=lambda: Path("~/.cache/torchzk/blocks").expanduser())
@@ -124,10 +126,8 @@ class ServeConfig:
         names = [(c.kind, c.sector_size) for c in self.circuits]
         if len(set(names)) < len(names):
             raise ConfigError("circuits: names the same one twice")
-        if not self.devices:
-            raise ConfigError("devices: names none")
-        for device in self.devices:
-            check_device_name(device)
+        # what is wrong with device or workers is found where they belong
+        self.run_config(self.circuits[0])
         address = parse_address(self.listen)
         if not address.local and (self.tls is None or self.token_file is None):
             raise ConfigError(
@@ -137,17 +137,18 @@ class ServeConfig:
         if address.socket and self.tls is not None:
             raise ConfigError("tls: is for addresses of a network, listen is a Unix socket")
 
-    def run_config(self, circuit: ServedCircuit, device: str) -> Config:
-        """What a session for one circuit on one device is opened with."""
+    def run_config(self, circuit: ServedCircuit) -> Config:
+        """What a session for one circuit is opened with."""
         return Config(
             circuit=CircuitConfig(kind=circuit.kind, sector_size=circuit.sector_size),
             keys=circuit.keys,
             key_cache=self.key_cache,
             parameter_folder=self.parameter_folder,
             block_cache=self.block_cache,
-            device=device,
+            device=self.device,
             backend=self.backend,
             vram_limit=self.vram_limit,
+            workers=self.workers,
         )
 
 
