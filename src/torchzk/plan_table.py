@@ -48,6 +48,9 @@ def report(plan: Plan) -> cli.Report:
         "g1_points": plan.room.g1_points,
         "g2_points": plan.room.g2_points,
         "scratch_bytes": plan.room.scratch_bytes,
+        "side_by_side": bool(plan.room.costs),
+        "slots": plan.room.slots,
+        "early_slots": plan.room.early_slots,
     }
 
 

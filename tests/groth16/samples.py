@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+import torch
+
 from torchzk.groth16.encoding import square_root
-from torchzk.groth16.keys import Proof, VerifyingKey
+from torchzk.groth16.keys import MemoryKey, Proof, VerifyingKey, shapes_of
 from torchzk.groth16.pairing import scalar_mul
+from torchzk.groth16.streams import Part, Parts
+from torchzk.groth16.uploads import Uploads
 from torchzk.groth16.vk_file import load_vk
 from torchzk.params.curves import G1, G2, Curve, Point
 from torchzk.params.integers import coordinate_mul, in_subgroup
@@ -23,6 +29,20 @@ class Case:
     vk: VerifyingKey
     proof: Proof
     inputs: list[int]
+
+
+class Travelling(MemoryKey):
+    """A key whose parts come through the ring, each buffer spoiled before it is filled."""
+
+    def parts(
+        self, order: Sequence[Part], device: torch.device | str, slots: int
+    ) -> AbstractContextManager[Parts]:
+        def fill(number: int, rows: torch.Tensor) -> None:
+            part = order[number]
+            rows.fill_(-1)
+            rows.copy_(self.query(part.query, part.start, part.stop, device))
+
+        return Uploads(shapes_of(self.lengths, order), torch.device(device), fill, slots)
 
 
 def multiple(curve: Curve, k: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import random
+import threading
 import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from itertools import product
 
 import pytest
 import torch
 
+from groth16.samples import Travelling
 from replicated_r1cs import CIRCUITS, values
 from torchzk.backends import Backend
 from torchzk.circuits.recorder import ONE, ConstraintSystem
 from torchzk.errors import UnsatisfiedError
 from torchzk.groth16 import room as room_module
 from torchzk.groth16.density import density
-from torchzk.groth16.keys import QUERIES, MemoryKey, Piece
+from torchzk.groth16.keys import QUERIES
+from torchzk.groth16.order import part_order
 from torchzk.groth16.prover import Randomisers, Room, prove
-from torchzk.groth16.query_sums import Queries, values_of
+from torchzk.groth16.query_sums import Sum, VariableScalars, values_of
 from torchzk.groth16.query_variables import query_variables
 from torchzk.groth16.r1cs import Assignment, R1cs
 from torchzk.groth16.setup import make_key
@@ -34,6 +37,10 @@ COPIES, BITS = 4, 6
 ROOMS = {
     "whole": Room(),
     "pieces": Room(g1_points=5, g2_points=3, scratch_bytes=1),
+    "side by side": Room(g1_points=5, g2_points=2, slots=3, costs=(9, 1, 1, 1, 3)),
+    "side by side in turn": Room(
+        g1_points=6, g2_points=3, in_turn=True, slots=5, early_slots=0, costs=(1, 2, 3, 4, 5)
+    ),
     "in turn": Room(in_turn=True),
     "pieces in turn": Room(g1_points=7, g2_points=1, in_turn=True),
 }
@@ -78,29 +85,6 @@ def drawn(seed: int) -> Callable[[], int]:
 BIT_VALUES = {"zeros": lambda: 0, "ones": lambda: 1, "mixed": drawn(1), "others": drawn(2)}
 
 
-@dataclass(frozen=True)
-class Reusing:
-    """A key that lends the same buffer for every piece, and spoils it between."""
-
-    key: MemoryKey
-
-    @property
-    def vk(self) -> object:
-        return self.key.vk
-
-    @property
-    def lengths(self) -> object:
-        return self.key.lengths
-
-    def pieces(self, name: str, step: int, device: torch.device | str) -> Iterator[Piece]:
-        buffer = None
-        for start, stop, rows in self.key.pieces(name, step, device):
-            buffer = rows.clone() if buffer is None else buffer
-            buffer[: stop - start] = rows
-            yield start, stop, buffer[: stop - start]
-            buffer.fill_(-1)
-
-
 def assigned(inputs: list[int], aux: list[int], device: torch.device) -> Assignment:
     return Assignment(pack_mont(inputs, FR, device), pack_mont(aux, FR, device))
 
@@ -137,9 +121,14 @@ def test_sums_are_those_of_integers(
     variables = query_variables(r1cs, device)
     for step in (1, 4, 11, 1 << 20):
         room = Room(g1_points=step, g2_points=step)
-        queries = Queries(backend, Reusing(key) if lent else key, room, Timeline())  # type: ignore[arg-type]
+        order = [part for part in part_order(key.lengths, room) if part.query != "h"]
+        sums = {name: Sum(backend, QUERIES[name], room) for name in expected}
+        with (Travelling(key.vk, key.queries) if lent else key).parts(order, device, 2) as parts:
+            for part in order:
+                factors_of = VariableScalars(values, variables[part.query])
+                factors_of.add_to(sums[part.query], part, parts.take())
         for name, total in expected.items():
-            assert queries.sum(name, values, variables[name]) == total, (name, step)
+            assert sums[name].finish() == total, (name, step)
 
 
 def proofs_in(
@@ -150,13 +139,14 @@ def proofs_in(
     backend: Backend,
     device: torch.device,
 ) -> None:
-    """Prove in every room: one proof, which holds."""
+    """Prove in every room, with the key there or on its way: one proof, which holds."""
     key = make_key(backend, r1cs, DEV, device, Timeline())
     found = set()
-    for room in rooms:
+    for room, from_afar in product(rooms, (False, True)):
         assignment = assigned(inputs, aux, device)
+        its_key = Travelling(key.vk, key.queries) if from_afar else key
         proof = prove(
-            backend, key, r1cs, lambda a=assignment: a, Z, Timeline(), circuit="any", room=room
+            backend, its_key, r1cs, lambda a=assignment: a, Z, Timeline(), circuit="any", room=room
         )
         found.add(proof.to_bytes())
     assert len(found) == 1
@@ -186,11 +176,13 @@ def test_a_false_row_is_named_in_any_room(
     inputs, aux = values(2)
     # w of copy 2, which the last of its three rows defines
     aux[2 + 3 * 2 + 2] += 1
-    assignment, no_key = assigned(inputs, aux, device), None
+    assignment = assigned(inputs, aux, device)
+    key = make_key(backend, r1cs, DEV, device, Timeline())
+    threads = threading.active_count()
     with pytest.raises(UnsatisfiedError, match="small: constraint 10 "):
         prove(
             backend,
-            no_key,  # type: ignore[arg-type]
+            Travelling(key.vk, key.queries),
             r1cs,
             lambda: assignment,
             Z,
@@ -198,6 +190,8 @@ def test_a_false_row_is_named_in_any_room(
             circuit="small",
             room=room,
         )
+    # what was on its way was stopped
+    assert threading.active_count() == threads
 
 
 def test_in_turn_nothing_is_kept_that_can_be_made_again(

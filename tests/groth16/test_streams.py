@@ -1,79 +1,12 @@
-"""Pieces that are made ahead: in order, in two buffers, and with whatever goes wrong."""
+"""Marks and streams where there are none of them, and ranges."""
 
 from __future__ import annotations
-
-import threading
-from typing import ClassVar
 
 import pytest
 import torch
 
-from torchzk.errors import KeyFileError, LayoutError
-from torchzk.groth16 import streams
-from torchzk.groth16.streams import Mark, ahead, side_stream, steps
-
-
-def filled(rows: torch.Tensor, start: int, stop: int) -> None:
-    index = torch.arange(start, stop, dtype=torch.int32)
-    rows.copy_(index.view(-1, 1).expand_as(rows))
-
-
-@pytest.mark.parametrize("n, step", [(0, 3), (1, 3), (3, 3), (7, 3), (8, 2), (5, 100)])
-def test_pieces_come_in_order(n: int, step: int, device: torch.device) -> None:
-    got, where = [], set()
-    for start, stop, rows in ahead(n, step, (2,), device, filled):
-        assert rows.shape == (stop - start, 2) and rows.device.type == device.type
-        got.append((start, stop))
-        where.add(rows.data_ptr())
-        assert rows.tolist() == [[i, i] for i in range(start, stop)]
-    assert got == list(steps(n, step))
-    assert len(where) == min(2, len(got))
-
-
-def test_the_next_piece_is_made_while_one_is_used(device: torch.device) -> None:
-    begun = [threading.Event() for _ in range(4)]
-    asked = 0
-
-    def fill(rows: torch.Tensor, start: int, stop: int) -> None:
-        begun[start].set()
-        # the piece before the last one was let go first
-        assert start - asked <= 1
-        filled(rows, start, stop)
-
-    for start, _, rows in ahead(4, 1, (1,), device, fill):
-        if start < 3:
-            assert begun[start + 1].wait(10)
-            # and this one stays as it is
-            assert rows.tolist() == [[start]]
-        asked += 1
-
-
-def test_a_fault_takes_the_place_of_its_piece(device: torch.device) -> None:
-    def fill(rows: torch.Tensor, start: int, stop: int) -> None:
-        if start >= 4:
-            raise KeyFileError("torn")
-        filled(rows, start, stop)
-
-    seen = []
-    with pytest.raises(KeyFileError, match="torn"):
-        for start, _, _ in ahead(9, 2, (1,), device, fill):
-            seen.append(start)
-    assert seen == [0, 2]
-
-
-def test_who_stops_early_leaves_no_thread(device: torch.device) -> None:
-    before = threading.active_count()
-    for closed_after in (0, 1, 2):
-        pieces = ahead(9, 2, (1,), device, filled)
-        for _ in range(closed_after):
-            next(pieces)
-        pieces.close()
-    assert threading.active_count() == before
-
-
-def test_no_step_is_refused(device: torch.device) -> None:
-    with pytest.raises(LayoutError, match="at least one point, got 0"):
-        next(ahead(9, 0, (1,), device, filled))
+from torchzk.errors import LayoutError
+from torchzk.groth16.streams import Mark, side_stream, steps
 
 
 def test_marks_and_streams_may_be_used_anywhere(device: torch.device) -> None:
@@ -90,47 +23,9 @@ def test_marks_and_streams_may_be_used_anywhere(device: torch.device) -> None:
     assert side_stream(device) is side
 
 
-class Recorded:
-    """Marks that keep a common diary instead of a stream's."""
-
-    diary: ClassVar[list[tuple[str, str, int]]] = []
-    """(thread, what, number of the mark or of the piece), in order."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    @classmethod
-    def note(cls, what: str, number: int) -> None:
-        is_main = threading.current_thread() is threading.main_thread()
-        cls.diary.append(("main" if is_main else "side", what, number))
-
-    @classmethod
-    def here(cls, device: torch.device) -> Recorded:
-        cls.note("mark", len(cls.diary))
-        return cls(len(cls.diary) - 1)
-
-    def hold(self, device: torch.device) -> None:
-        self.note("hold", self.number)
-
-
-def test_no_piece_is_written_or_read_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a GPU would have to wait for, by the order in which marks are made and held."""
-    monkeypatch.setattr(streams, "Mark", Recorded)
-    monkeypatch.setattr(Recorded, "diary", diary := [])
-    pieces = ahead(7, 1, (1,), torch.device("cpu"), lambda rows, i, j: Recorded.note("fill", i))
-    for start, _, _ in pieces:
-        Recorded.note("use", start)
-
-    def held(thread: str, before: int) -> int:
-        """When the last mark was made that a thread had held until then."""
-        return max(n for who, what, n in diary[:before] if (who, what) == (thread, "hold"))
-
-    for piece in range(7):
-        filled_at = diary.index(("side", "fill", piece))
-        used_at = diary.index(("main", "use", piece))
-        # the reader waits for the copy, and the copy for the reader of the piece before the last
-        assert held("main", used_at) > filled_at
-        if piece >= 2:
-            assert held("side", filled_at) > diary.index(("main", "use", piece - 2))
-        else:
-            assert diary[held("side", filled_at)][:2] == ("main", "mark")
+def test_ranges_end_where_the_rows_do() -> None:
+    assert list(steps(7, 3)) == [(0, 3), (3, 6), (6, 7)]
+    assert list(steps(6, 3)) == [(0, 3), (3, 6)]
+    assert list(steps(0, 3)) == []
+    with pytest.raises(LayoutError, match="at least one point, got 0"):
+        steps(9, 0)

@@ -23,9 +23,10 @@ GB = 10**9
 BUDGETS = [GB * n for n in (16, 20, 24, 32, 40, 48, 64, 80, 96, 120, 141)]
 
 
-def rank(found: Plan) -> tuple[bool, bool]:
-    """Smaller is faster."""
-    return not found.key_stays, found.room.in_turn
+def rank(found: Plan) -> tuple[bool, bool, bool]:
+    """Smaller is faster: the key comes over a link, one query after another, vectors in turn."""
+    streamed = not found.key_stays
+    return streamed, streamed and not found.room.costs, found.room.in_turn
 
 
 @pytest.fixture(autouse=True)
@@ -78,11 +79,12 @@ def test_every_circuit_fits_from_16_gb_on_and_more_is_never_slower(name: str) ->
 def test_the_fastest_way_that_fits() -> None:
     sizes = sizes_of("porep-32GiB")
     ways = {n: rank(plan(sizes, "triton", n * GB)) for n in (16, 24, 48, 80, 141)}
-    resident, there_in_turn = (False, False), (False, True)
-    streamed, in_turn = (True, False), (True, True)
+    resident, there_in_turn = (False, False, False), (False, False, True)
+    streamed, in_turn = (True, False, False), (True, False, True)
     assert ways == {16: in_turn, 24: in_turn, 48: streamed, 80: there_in_turn, 141: resident}
-    every = list(plans(sizes, "triton", 141 * GB))
-    assert [rank(each) for each in every] == [resident, there_in_turn, streamed, in_turn]
+    every = [rank(each) for each in plans(sizes, "triton", 141 * GB)]
+    alone = [(True, True, False), (True, True, True)]
+    assert every == [resident, there_in_turn, streamed, in_turn, *alone]
     # one part of a query is on its way while another is worked on
     small = plan(sizes, "triton", 16 * GB)
     assert small.room.g1_points < sizes.lengths.h / 4
@@ -90,6 +92,32 @@ def test_the_fastest_way_that_fits() -> None:
     whole = plan(sizes, "triton", 141 * GB)
     assert whole.room.g1_points >= sizes.lengths.h
     assert whole.room.g2_points >= sizes.lengths.b_g2
+
+
+def test_queries_go_side_by_side_where_a_link_is_waited_for() -> None:
+    for name, side_by_side in (
+        ("porep-32GiB", True),
+        ("update-32GiB", True),
+        ("window-32GiB", False),
+    ):
+        found = plan(sizes_of(name), "triton", 24 * GB, key="host")
+        # of window, the scalars of all queries are large
+        assert bool(found.room.costs) == side_by_side
+        # the ring is full before the sums begin, and the plan says so
+        room = found.room
+        assert room.early_slots == room.slots == (5 if side_by_side else 2)
+        ring = room.slots * 96 * room.g1_points
+        assert found.stage_bytes["quotient"] > ring + 2 * 32 * sizes_of(name).domain.size
+        # half as many of twice as long
+        assert room.g2_points == -(-room.g1_points // 2)
+    on_cpu = list(plans(sizes_of("porep-32GiB", on_cpu=True), "torch", 141 * GB))
+    assert len(on_cpu) == 4 and not any(each.room.costs for each in on_cpu)
+
+
+def test_as_much_is_on_its_way_early_as_fits() -> None:
+    sizes = sizes_of("porep-32GiB")
+    early = {n: plan(sizes, "triton", n * GB).room.early_slots for n in (16, 20, 24, 32)}
+    assert early[16] == 0 < early[20] < early[24] == early[32]
 
 
 def test_the_key_lies_where_it_is_wanted() -> None:
@@ -106,7 +134,7 @@ def test_the_key_lies_where_it_is_wanted() -> None:
 def test_what_cannot_fit_is_refused_with_the_numbers() -> None:
     expected = (
         r"proving porep-32GiB takes 14\.\d GiB at least with backend triton \(stage quotient; "
-        r"the key comes from the host in pieces; .*\), and 9\.3 GiB may be had"
+        r"the key comes from the host in pieces, .*\), and 9\.3 GiB may be had"
     )
     with pytest.raises(ResourceError, match=expected):
         plan(sizes_of("porep-32GiB"), "triton", 10 * GB)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import mmap
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -20,13 +21,16 @@ import torch
 from torchzk.errors import ResourceError
 from torchzk.groth16.keys import (
     QUERIES,
+    PartsHere,
     ProvingKey,
     QueryLengths,
     VerifyingKey,
     check_range,
+    shapes_of,
 )
 from torchzk.groth16.setup import NewKey, placed
-from torchzk.groth16.streams import Mark, Piece, ahead, steps
+from torchzk.groth16.streams import Mark, Part, Parts, Piece, steps
+from torchzk.groth16.uploads import Uploads, ahead
 
 SLAB_BYTES = 1 << 30
 """Bytes that are pinned at once, at most."""
@@ -124,6 +128,20 @@ class HostKey:
         if device.type == "cpu":
             return ((i, j, self.query(name, i, j, device)) for i, j in steps(n, step))
         return ahead(n, step, QUERIES[name].row_shape, device, self.queries[name].read)
+
+    def parts(
+        self, order: Sequence[Part], device: torch.device | str, slots: int
+    ) -> AbstractContextManager[Parts]:
+        """As `ProvingKey.parts`; views on the CPU."""
+        device = torch.device(device)
+        if device.type == "cpu":
+            return nullcontext(PartsHere(self, order, device))
+
+        def fill(number: int, rows: torch.Tensor) -> None:
+            part = order[number]
+            self.queries[part.query].read(rows, part.start, part.stop)
+
+        return Uploads(shapes_of(self.lengths, order), device, fill, slots)
 
 
 def to_host(new: NewKey, device: torch.device) -> HostKey:

@@ -5,7 +5,8 @@ Source: spec/groth16.md sections 4, 5 and 7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from typing import Protocol
 
@@ -19,7 +20,7 @@ from torchzk.groth16.encoding import (
     encode_compressed,
     uncompressed_size,
 )
-from torchzk.groth16.streams import Mark, Piece, steps
+from torchzk.groth16.streams import Mark, Part, Parts, Piece, steps
 from torchzk.ops.layout import check_rows
 from torchzk.params.curves import G1, G2, Curve, Point
 
@@ -97,6 +98,17 @@ class ProvingKey(Protocol):
         """
         ...
 
+    def parts(
+        self, order: Sequence[Part], device: torch.device | str, slots: int
+    ) -> AbstractContextManager[Parts]:
+        """Parts of any queries in the order in which they are going to be taken.
+
+        Where the points lie elsewhere, the first `slots` of them set out at once, into buffers as
+        long as the longest part, and each of the others once a buffer is free. What goes wrong
+        on the way is raised by the `take` of that part; leaving the context ends the rest.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class MemoryKey:
@@ -127,6 +139,30 @@ class MemoryKey:
         for start, stop in steps(self.lengths.of(name), step):
             yield start, stop, self.query(name, start, stop, device)
 
+    def parts(
+        self, order: Sequence[Part], device: torch.device | str, slots: int
+    ) -> AbstractContextManager[Parts]:
+        """As `ProvingKey.parts`; views where the rows already lie on `device`."""
+        return nullcontext(PartsHere(self, order, device))
+
+
+class PartsHere:
+    """Parts that take no time, in the order given: what a key's `query` has of them."""
+
+    here = True
+
+    def __init__(self, key: ProvingKey, order: Sequence[Part], device: torch.device | str) -> None:
+        self._rows = (key.query(part.query, part.start, part.stop, device) for part in order)
+
+    def widen(self, slots: int) -> None:
+        """There is nothing to widen."""
+
+    def take(self) -> torch.Tensor:
+        """As `Parts.take`; raises `LayoutError` after the last."""
+        for rows in self._rows:
+            return rows
+        raise LayoutError("no part of the key is left to take")
+
 
 def held(
     key: ProvingKey,
@@ -156,6 +192,13 @@ def check_range(lengths: QueryLengths, name: str, start: int, stop: int) -> None
     """Raise `LayoutError` unless 0 <= start <= stop <= the query's length."""
     if not 0 <= start <= stop <= lengths.of(name):
         raise LayoutError(f"query {name} has {lengths.of(name)} points, asked {start}..{stop}")
+
+
+def shapes_of(lengths: QueryLengths, order: Sequence[Part]) -> list[tuple[int, ...]]:
+    """Of the rows of every part; raises `LayoutError` as `check_range`."""
+    for part in order:
+        check_range(lengths, part.query, part.start, part.stop)
+    return [(part.stop - part.start, *QUERIES[part.query].row_shape) for part in order]
 
 
 def check_lengths(

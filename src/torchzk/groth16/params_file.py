@@ -9,7 +9,8 @@ Source: spec/groth16.md section 9.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,10 +23,18 @@ from torchzk.backends import Backend
 from torchzk.errors import KeyFileError, LayoutError
 from torchzk.files import atomic_write
 from torchzk.groth16.encoding import Origin, decode_uncompressed, uncompressed_size
-from torchzk.groth16.keys import QUERIES, ProvingKey, QueryLengths, VerifyingKey, check_range
+from torchzk.groth16.keys import (
+    QUERIES,
+    ProvingKey,
+    QueryLengths,
+    VerifyingKey,
+    check_range,
+    shapes_of,
+)
 from torchzk.groth16.row_bytes import bytes_of_rows, rows_of_bytes
 from torchzk.groth16.staging import BUFFER_BYTES, Staging
-from torchzk.groth16.streams import Piece, ahead, steps
+from torchzk.groth16.streams import Part, Parts, Piece, steps
+from torchzk.groth16.uploads import Uploads, ahead
 from torchzk.groth16.vk_file import (
     COUNT_BYTES,
     HEAD_BYTES,
@@ -35,7 +44,6 @@ from torchzk.groth16.vk_file import (
     vk_size,
     vk_to_bytes,
 )
-from torchzk.params.curves import Curve
 
 _POINTS_AT_ONCE = 1 << 20
 """Points that are turned to bytes at a time."""
@@ -82,16 +90,34 @@ class ParamsFile:
         check_range(self.lengths, name, start, stop)
         curve, device = QUERIES[name], torch.device(device)
         rows = torch.empty(stop - start, *curve.row_shape, dtype=torch.int32, device=device)
-        with self._staging(curve, stop - start, device) as staging:
+        with _staging((stop - start) * uncompressed_size(curve), device) as staging:
             self._fill(name, staging, rows, start, stop)
         return rows
 
     def pieces(self, name: str, step: int, device: torch.device | str) -> Iterator[Piece]:
         """As `ProvingKey.pieces`; errors as `query`."""
         n, curve, device = self.lengths.of(name), QUERIES[name], torch.device(device)
-        with self._staging(curve, min(step, n), device) as staging:
+        with _staging(min(step, n) * uncompressed_size(curve), device) as staging:
             fill = partial(self._fill, name, staging)
             yield from ahead(n, step, curve.row_shape, device, fill)
+
+    @contextmanager
+    def parts(
+        self, order: Sequence[Part], device: torch.device | str, slots: int
+    ) -> Iterator[Parts]:
+        """As `ProvingKey.parts`; errors as `query`."""
+        device, shapes = torch.device(device), shapes_of(self.lengths, order)
+        n_bytes = max((_bytes_of(part) for part in order), default=0)
+
+        def fill(number: int, rows: torch.Tensor) -> None:
+            part = order[number]
+            self._fill(part.query, staging, rows, part.start, part.stop)
+
+        with (
+            _staging(n_bytes, device) as staging,
+            Uploads(shapes, device, fill, slots) as uploads,
+        ):
+            yield uploads
 
     def close(self) -> None:
         """Give the file back; queries fail afterwards."""
@@ -107,10 +133,6 @@ class ParamsFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _staging(self, curve: Curve, n: int, device: torch.device) -> Staging:
-        """What reads up to `n` points, or as many of them at a time as its buffers hold."""
-        return Staging(max(1, n) * uncompressed_size(curve), device)
 
     def _fill(self, name: str, staging: Staging, rows: torch.Tensor, start: int, stop: int) -> None:
         """Write points `start` to `stop` of a query into `rows`; waits until they are checked."""
@@ -236,6 +258,15 @@ def _read_table(file: BinaryIO, path: Path) -> tuple[int, dict[str, int], dict[s
             f"{path}: its last query, b_g2, ends at byte {at}, but the file has {total} bytes"
         )
     return n_inputs, counts, starts
+
+
+def _bytes_of(part: Part) -> int:
+    return (part.stop - part.start) * uncompressed_size(QUERIES[part.query])
+
+
+def _staging(n_bytes: int, device: torch.device) -> Staging:
+    """What reads up to so many bytes, or as many of them at a time as its buffers hold."""
+    return Staging(max(1, n_bytes), device)
 
 
 def _state_of(file: BinaryIO) -> tuple[int, int]:

@@ -10,12 +10,14 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from torchzk.backends import Backend
 from torchzk.errors import UnsatisfiedError
 from torchzk.groth16.keys import QUERIES, Proof, ProvingKey, VerifyingKey
+from torchzk.groth16.order import part_order
 from torchzk.groth16.products import (
     MATRICES,
     product,
@@ -23,10 +25,17 @@ from torchzk.groth16.products import (
     unsatisfied_in_turn,
     unsatisfied_row,
 )
-from torchzk.groth16.query_sums import Queries, values_of
+from torchzk.groth16.query_sums import (
+    FullScalars,
+    Scalars,
+    Sum,
+    VariableScalars,
+    values_of,
+)
 from torchzk.groth16.query_variables import query_variables
 from torchzk.groth16.r1cs import Assignment, R1cs
 from torchzk.groth16.room import Room as Room
+from torchzk.groth16.streams import Parts
 from torchzk.params import integers
 from torchzk.params.curves import G1, G2, Curve, Point
 from torchzk.params.fields import FR
@@ -106,26 +115,54 @@ def query_sums(
     stages = _Stages(timeline, check)
     assigned = _Assigned(assign)
     with stages.stage("witness"):
-        assigned.get()
-    quotient = _quotient_in_turn if room.in_turn else _quotient
-    h = quotient(backend, r1cs, assigned, stages, circuit)
-    queries = Queries(backend, key, room, timeline)
-    sums: dict[str, Point] = {}
-    with stages.stage("msm h"):
+        device = assigned.get().aux.device
+    order = part_order(key.lengths, room)
+    with key.parts(order, device, min(room.early_slots, room.slots)) as parts:
+        quotient = _quotient_in_turn if room.in_turn else _quotient
         # the last coefficient is zero
-        sums["h"] = queries.full_sum("h", h[:, :-1])
-        del h
-    if room.in_turn:
+        scalars: dict[str, Scalars] = {
+            "h": FullScalars(quotient(backend, r1cs, assigned, stages, circuit)[:, :-1])
+        }
+        others = partial(_other_scalars, backend, r1cs, assigned, stages, again=room.in_turn)
+        if room.costs:
+            # what it is made with may take the place of buffers that are still to come
+            scalars |= others()
+        parts.widen(room.slots)
+        sums = {name: Sum(backend, curve, room) for name, curve in QUERIES.items()}
+        for part in order:
+            if part.query not in scalars:
+                scalars |= others()
+            rows = _next(parts, stages)
+            n = key.lengths.of(part.query)
+            with stages.stage(f"msm {part.query}"):
+                scalars[part.query].add_to(sums[part.query], part, rows)
+                if part.stop == n:
+                    sums[part.query].finish()
+                    del scalars[part.query]
+                timeline.advance(part.stop / n)
+            del rows
+    return {name: sum_.point for name, sum_ in sums.items()}
+
+
+def _other_scalars(
+    backend: Backend, r1cs: R1cs, assigned: _Assigned, stages: _Stages, *, again: bool
+) -> dict[str, Scalars]:
+    """Those of all queries but h; `again` if the assignment is gone."""
+    if again:
         with stages.stage("witness"):
             assigned.get()
     with stages.stage("classes"):
         values = values_of(backend, assigned.get())
         variables = query_variables(r1cs, values.aux.device)
-    for name in QUERIES:
-        if name != "h":
-            with stages.stage(f"msm {name}"):
-                sums[name] = queries.sum(name, values, variables[name])
-    return sums
+        return {name: VariableScalars(values, found) for name, found in variables.items()}
+
+
+def _next(parts: Parts, stages: _Stages) -> torch.Tensor:
+    """The rows of the next part; the span is the time in which the device waits for them."""
+    if parts.here:
+        return parts.take()
+    with stages.stage("wait for key"):
+        return parts.take()
 
 
 @dataclass(frozen=True)

@@ -14,19 +14,19 @@ for what is gathered next.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 
 from torchzk.backends import Backend
-from torchzk.groth16.keys import QUERIES, ProvingKey
 from torchzk.groth16.query_variables import QueryVariables
 from torchzk.groth16.r1cs import Assignment
 from torchzk.groth16.room import Room
+from torchzk.groth16.streams import Part
 from torchzk.ops.layout import ONE, OTHER
 from torchzk.params import integers
 from torchzk.params.curves import Curve, Point
 from torchzk.params.fields import FR
-from torchzk.timeline import Timeline
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,35 +47,38 @@ def values_of(backend: Backend, assignment: Assignment) -> Values:
     return Values(inputs, assignment.aux, backend.classes(assignment.aux))
 
 
-@dataclass(frozen=True)
-class Queries:
-    """The sums of a key's queries, by a backend, in some room."""
+class Scalars(Protocol):
+    """The scalars of a query."""
 
-    backend: Backend
-    key: ProvingKey
-    room: Room
-    timeline: Timeline
-    """Told how far a sum is."""
+    def add_to(self, sum_: Sum, part: Part, rows: torch.Tensor) -> None:
+        """Add a part's points, the rows, times its scalars."""
 
-    def full_sum(self, name: str, scalars: torch.Tensor) -> Point:
-        """The sum of a query whose scalars are large, canonical `[8, n]`."""
-        sum_ = _Sum(self.backend, QUERIES[name], self.room)
-        n, step = scalars.shape[1], self.room.points(QUERIES[name])
-        for start, stop, rows in self.key.pieces(name, step, scalars.device):
-            sum_.multiply(scalars[:, start:stop], rows)
-            self.timeline.advance(stop / n)
-        return sum_.result()
 
-    def sum(self, name: str, values: Values, variables: QueryVariables) -> Point:
-        """The sum of a query whose scalars are those variables."""
-        sum_ = _Sum(self.backend, QUERIES[name], self.room)
-        step, i = self.room.points(QUERIES[name]), variables.n_inputs
-        for start, stop, rows in self.key.pieces(name, step, values.aux.device):
-            inputs = values.inputs[:, variables.inputs[start:stop]]
-            first, last = max(start - i, 0), max(stop - i, 0)
-            _add_piece(sum_, rows, inputs, _aux_of(values, variables, first, last))
-            self.timeline.advance(stop / len(variables))
-        return sum_.result()
+@dataclass(frozen=True, eq=False)
+class FullScalars:
+    """Scalars that are large."""
+
+    scalars: torch.Tensor
+    """int32 `[8, n]`, canonical."""
+
+    def add_to(self, sum_: Sum, part: Part, rows: torch.Tensor) -> None:
+        """As `Scalars.add_to`."""
+        sum_.multiply(self.scalars[:, part.start : part.stop], rows)
+
+
+@dataclass(frozen=True, eq=False)
+class VariableScalars:
+    """Scalars that are variables, many of them 0 or 1."""
+
+    values: Values
+    variables: QueryVariables
+
+    def add_to(self, sum_: Sum, part: Part, rows: torch.Tensor) -> None:
+        """As `Scalars.add_to`."""
+        i = self.variables.n_inputs
+        inputs = self.values.inputs[:, self.variables.inputs[part.start : part.stop]]
+        first, last = max(part.start - i, 0), max(part.stop - i, 0)
+        _add_piece(sum_, rows, inputs, _aux_of(self.values, self.variables, first, last))
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def _aux_of(values: Values, variables: QueryVariables, start: int, stop: int) ->
     return _Aux(values.aux, index, values.kinds.index_select(0, index))
 
 
-def _add_piece(sum_: _Sum, rows: torch.Tensor, inputs: torch.Tensor, aux: _Aux) -> None:
+def _add_piece(sum_: Sum, rows: torch.Tensor, inputs: torch.Tensor, aux: _Aux) -> None:
     """Add a piece: the points of some inputs, canonical `[8, i]`, then those of some aux."""
     i, n = inputs.shape[1], len(aux.kinds)
     is_other = aux.kinds == OTHER
@@ -130,8 +133,8 @@ def _add_piece(sum_: _Sum, rows: torch.Tensor, inputs: torch.Tensor, aux: _Aux) 
 
 
 @dataclass
-class _Sum:
-    """A sum as its pieces come, with the tail that is still to be multiplied."""
+class Sum:
+    """A query's sum as its pieces come, with the tail that is still to be multiplied."""
 
     backend: Backend
     curve: Curve
@@ -154,7 +157,7 @@ class _Sum:
         if len(rows):
             self.tail.append((scalars, rows))
 
-    def result(self) -> Point:
+    def finish(self) -> Point:
         """The sum of all that was added."""
         self._multiply_tail()
         return self.point

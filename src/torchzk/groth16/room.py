@@ -20,6 +20,13 @@ class Room:
     """Scratch of one multi-scalar multiplication, points and scalars not counted."""
     in_turn: bool = False
     """Whether products are made one after another, and the assignment again for each."""
+    slots: int = 2
+    """Parts of a key that are on the device at a time, where it lies elsewhere."""
+    early_slots: int = 2
+    """As many while the quotient is made, at most `slots`."""
+    costs: tuple[float, ...] = ()
+    """What a point of each of `QUERIES` costs, of any unit: h goes side by side with the others,
+    so that costs come as evenly as bytes. Without costs queries go one after another."""
 
     def points(self, curve: Curve) -> int:
         """Points of a query in `curve` that are worked on at a time."""

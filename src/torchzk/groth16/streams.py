@@ -1,16 +1,12 @@
-"""Work beside the current stream: pieces that are made while the caller works on those before.
-
-On CUDA what makes a piece runs on a stream of its own, and is started by a thread of its own, so
-that reading a file holds nobody up. Elsewhere there are no streams, and the thread remains.
-"""
+"""Work beside the current stream: where it runs, what waits for what, and what it is cut in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
+from typing import Protocol
 
 import torch
 
@@ -18,6 +14,32 @@ from torchzk.errors import LayoutError
 
 Piece = tuple[int, int, torch.Tensor]
 """Points of a query: the first, the one after the last, and their rows."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Points `start` to `stop` of a query."""
+
+    query: str
+    start: int
+    stop: int
+
+
+class Parts(Protocol):
+    """Parts of a key in an order that was given before, wherever they come from."""
+
+    @property
+    def here(self) -> bool:
+        """Whether all lie on the device, so that nobody waits for one."""
+        ...
+
+    def widen(self, slots: int) -> None:
+        """Let so many parts be on the device at a time from now on, if they were fewer."""
+
+    def take(self) -> torch.Tensor:
+        """Rows of the next part, good for the current stream until the next call."""
+        ...
+
 
 Fill = Callable[[torch.Tensor, int, int], None]
 """Starts writing rows `start` to `stop` into the tensor, on the current stream.
@@ -80,55 +102,3 @@ def side_stream(device: torch.device) -> SideStream:
     if device.type != "cuda":
         return SideStream(device, None)
     return SideStream(device, torch.cuda.Stream(device))  # type: ignore[no-untyped-call]
-
-
-def ahead(
-    n: int, step: int, row_shape: tuple[int, ...], device: torch.device, fill: Fill
-) -> Generator[Piece, None, None]:
-    """Rows 0 to `n` in pieces of `step`, the next being filled while the caller works on this one.
-
-    Two pieces are on the device, or one where one is all. Rows are good for the stream that is
-    current when they are given, until the next piece is asked for.
-
-    Args:
-        n: Rows in all.
-        step: Rows of a piece.
-        row_shape: Of one row, int32.
-        device: Where the rows shall lie.
-        fill: Called once a piece, in order, by another thread, with a stream of its own current.
-
-    Raises:
-        LayoutError: `step` is less than 1. And whatever `fill` raises, instead of the piece.
-    """
-    ranges = list(steps(n, step))
-    rows = [
-        torch.empty(min(step, n), *row_shape, dtype=torch.int32, device=device) for _ in ranges[:2]
-    ]
-    # the allocator may have given what earlier work of the current stream still reads
-    free = [Mark.here(device)] * len(rows)
-    side = side_stream(device)
-
-    def make(index: int, after: Mark) -> Mark:
-        start, stop = ranges[index]
-        with side.current():
-            after.hold(device)
-            fill(rows[index % 2][: stop - start], start, stop)
-            return Mark.here(device)
-
-    with ThreadPoolExecutor(1, "torchzk-points") as pool:
-        coming: Future[Mark] | None = None
-        try:
-            for index, (start, stop) in enumerate(ranges):
-                if coming is None:
-                    coming = pool.submit(make, index, free[index % 2])
-                coming.result().hold(device)
-                coming = None
-                if index + 1 < len(ranges):
-                    coming = pool.submit(make, index + 1, free[(index + 1) % 2])
-                yield start, stop, rows[index % 2][: stop - start]
-                free[index % 2] = Mark.here(device)
-        finally:
-            if coming is not None and not coming.cancel():
-                coming.exception()
-            # the rows go back to the current stream, and nothing may be written to them then
-            side.join()

@@ -9,21 +9,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from torchzk.backends import BackendName, Needs, load_needs
 from torchzk.errors import ResourceError
 from torchzk.groth16.room import Room
 from torchzk.scheduler.circuit_sizes import CircuitSizes
 from torchzk.scheduler.stage_bytes import Stage, StageBytes
-from torchzk.scheduler.stage_room import room_for
+from torchzk.scheduler.stage_room import room_for, waits_for_link
 
 KeyPlace = Literal["auto", "device", "host"]
 """Where a key's points are to lie: on the device that proves, on the host, or where it is best."""
 
-_MODES: tuple[tuple[bool, bool], ...] = ((True, False), (True, True), (False, False), (False, True))
-"""(key stays, vectors in turn), the fastest first: to make vectors in turn costs 0.1 s of a 32 GiB
-PoRep's partition, to bring the key from the host 0.9 s (runs/bench/proofs.jsonl)."""
+
+class _Mode(NamedTuple):
+    """A way of proving."""
+
+    stays: bool
+    """Whether the key lies on the device."""
+    in_turn: bool
+    """`Room.in_turn`."""
+    side_by_side: bool = False
+    """Whether h is summed side by side with the other queries, for a key that comes over a link."""
+
+
+_MODES = (
+    _Mode(True, False),
+    _Mode(True, True),
+    _Mode(False, False, True),
+    _Mode(False, True, True),
+    _Mode(False, False),
+    _Mode(False, True),
+)
+"""The fastest first: to make vectors in turn costs 0.1 s of a 32 GiB PoRep's partition, to bring
+the key from the host 0.9 s (runs/bench/proofs.jsonl), of which side by side most are hidden."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +78,8 @@ class Plan:
         """Where the key lies, in words."""
         if self.key_stays:
             return "stays on the device"
-        return "comes from the host in pieces"
+        side = ", h side by side with the other queries" if self.room.costs else ""
+        return f"comes from the host in pieces{side}"
 
     @property
     def vectors_verdict(self) -> str:
@@ -89,13 +109,13 @@ def plan(sizes: CircuitSizes, backend: BackendName, budget: int, *, key: KeyPlac
     """
     needs = load_needs(backend)
     least: Plan | None = None
-    for stays, in_turn in _MODES:
-        if key == ("host" if stays else "device"):
+    for mode in _modes(sizes, needs):
+        if key == ("host" if mode.stays else "device"):
             continue
-        if stays and sizes.on_cpu and key == "auto":
+        if mode.stays and sizes.on_cpu and key == "auto":
             # a file is mapped there, and the system keeps of it what there is memory for
             continue
-        found = _plan(sizes, backend, needs, budget, stays=stays, in_turn=in_turn)
+        found = _plan(sizes, backend, needs, budget, mode)
         if found.peak <= budget:
             return found
         if least is None or found.peak < least.peak:
@@ -108,8 +128,8 @@ def plan(sizes: CircuitSizes, backend: BackendName, budget: int, *, key: KeyPlac
 def plans(sizes: CircuitSizes, backend: BackendName, budget: int) -> Iterator[Plan]:
     """Every way there is, the fastest first, whether it fits or not."""
     needs = load_needs(backend)
-    for stays, in_turn in _MODES:
-        yield _plan(sizes, backend, needs, budget, stays=stays, in_turn=in_turn)
+    for mode in _modes(sizes, needs):
+        yield _plan(sizes, backend, needs, budget, mode)
 
 
 def making_key_bytes(sizes: CircuitSizes, backend: BackendName) -> int:
@@ -117,23 +137,26 @@ def making_key_bytes(sizes: CircuitSizes, backend: BackendName) -> int:
     return StageBytes(sizes, load_needs(backend), stays=False, in_turn=True).making_key()
 
 
+def _modes(sizes: CircuitSizes, needs: Needs) -> Iterator[_Mode]:
+    """Those that may be the fastest, on some budget."""
+    for mode in _MODES:
+        account = StageBytes(sizes, needs, *mode)
+        # side by side parts are shorter, which is worse if nothing waits for them
+        if not mode.side_by_side or (not sizes.on_cpu and waits_for_link(account)):
+            yield mode
+
+
 def _plan(
-    sizes: CircuitSizes,
-    backend: BackendName,
-    needs: Needs,
-    budget: int,
-    *,
-    stays: bool,
-    in_turn: bool,
+    sizes: CircuitSizes, backend: BackendName, needs: Needs, budget: int, mode: _Mode
 ) -> Plan:
-    account = StageBytes(sizes, needs, stays=stays, in_turn=in_turn)
+    account = StageBytes(sizes, needs, *mode)
     room = room_for(account, backend, budget)
     return Plan(
         circuit=sizes.name,
         backend=backend,
         budget=budget,
         key_bytes=account.key,
-        key_stays=stays,
+        key_stays=mode.stays,
         room=room,
         stages=account.stages(room),
         making_key=account.making_key(),

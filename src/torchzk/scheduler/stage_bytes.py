@@ -14,7 +14,6 @@ from torchzk.groth16.keys import QUERIES
 from torchzk.groth16.products import ROWS_AT_ONCE
 from torchzk.groth16.room import Room
 from torchzk.groth16.staging import BUFFER_BYTES
-from torchzk.params.curves import Curve
 from torchzk.scheduler.circuit_sizes import BlockSize, CircuitSizes
 
 ELEMENT = 32
@@ -47,6 +46,8 @@ class StageBytes:
     """Whether the key lies on the device."""
     in_turn: bool
     """`Room.in_turn`."""
+    side_by_side: bool = False
+    """Whether h is summed side by side with the other queries: `Room.costs` are given."""
 
     @cached_property
     def key(self) -> int:
@@ -92,40 +93,70 @@ class StageBytes:
     def stages(self, room: Room) -> tuple[Stage, ...]:
         """All of a proof, in order; what earlier proofs left behind is counted in each."""
         quotient = self._quotient_in_turn() if self.in_turn else self._quotient()
+        early = self.ring(room, room.early_slots)
+        first = self.always + self.roots + self._witness()
         found = [
-            Stage("witness", self.always + self.roots + self._witness()),
-            Stage("products", self.always + self.roots + self._products()),
-            Stage("quotient", self.always + quotient),
+            Stage("witness", max(first, self.again(room))),
+            Stage("products", self.always + self.roots + self._products() + early),
+            Stage("quotient", self.always + quotient + early),
         ]
-        found += [
-            Stage(f"msm {name}", self.before(name) + self.query(name, room)) for name in QUERIES
-        ]
+        found += [Stage(f"msm {name}", self.sum_bytes(name, room)) for name in QUERIES]
         return tuple(found)
 
+    def sum_bytes(self, name: str, room: Room) -> int:
+        """The most that is there while a part of a query is added."""
+        return self.before(name) + self.query(name, room)
+
+    def again(self, room: Room) -> int:
+        """While the witness is made once more, for the sums; 0 where it is not.
+
+        Side by side that is before they begin, and otherwise after that of h.
+        """
+        if not self.in_turn:
+            return 0
+        fixed = self.always + self.roots + self._witness()
+        if self.side_by_side:
+            return fixed + self.vector + self.ring(room, room.early_slots)
+        return fixed + self.ring(room, room.slots)
+
     def before(self, name: str) -> int:
-        """What is there when the sum of a query begins."""
+        """What is there when the sum of a query begins, parts of the key not counted."""
         kept = self.always + self.roots + self.given
+        others = self.assignment + self.needs.classes_bytes(self.sizes.n_aux) + self._variables
+        if self.side_by_side:
+            return kept + self.vector + others
         if name == "h":
             return kept + self.vector + (0 if self.in_turn else self.assignment)
-        again = self.sizes.witness.scratch if self.in_turn and name == "l" else 0
-        classes = self.needs.classes_bytes(self.sizes.n_aux)
-        return kept + self.assignment + max(again, classes + self._variables)
+        return kept + others
 
     def query(self, name: str, room: Room) -> int:
-        """What the sum of a query takes at its peak: pieces of points, and work on one of them."""
-        curve, n = QUERIES[name], self.sizes.lengths.of(name)
-        piece = min(room.points(curve), n)
-        return self.pieces(curve, n, piece) + self.work(name, piece, room)
+        """What the sum of a query takes at its peak: parts of the key, and work on one of them."""
+        piece = min(room.points(QUERIES[name]), self.sizes.lengths.of(name))
+        beside = 0
+        if self.side_by_side and name == "h":
+            beside = max(self._tail(other, room) for other in QUERIES if other != "h")
+        return self.ring(room, room.slots) + self.work(name, piece, room) + beside
 
-    def pieces(self, curve: Curve, n: int, piece: int) -> int:
-        """Points that are brought to the device: one piece, and the next one on its way.
+    def ring(self, room: Room, slots: int) -> int:
+        """Buffers for so many parts of the key, each as long as the longest.
 
         Those of a file are turned from bytes to rows a buffer at a time.
         """
-        if self.stays:
+        lengths = self.sizes.lengths
+        parts = sum(-(-lengths.of(name) // room.points(QUERIES[name])) for name in QUERIES)
+        slots = min(slots, parts)
+        if self.stays or not slots:
             return 0
-        rows = self.needs.row_bytes(curve) * piece
-        return rows * (1 if piece >= n else 2) + _TURNED * min(rows, BUFFER_BYTES)
+        part = self.part(room)
+        return part * slots + _TURNED * min(part, BUFFER_BYTES)
+
+    def part(self, room: Room) -> int:
+        """The longest part of the key."""
+        lengths, row = self.sizes.lengths, self.needs.row_bytes
+        return max(
+            row(curve) * min(room.points(curve), lengths.of(name))
+            for name, curve in QUERIES.items()
+        )
 
     def work(self, name: str, piece: int, room: Room) -> int:
         """The most that a piece of a query takes, whatever is proven."""
@@ -136,17 +167,24 @@ class StageBytes:
         # see `query_sums`: a class, two bits of what it is, and the variable's index
         listed = (1 + 1 + 1 + (0 if name == "l" else 4)) * piece
         others = self.others(name, piece)
-        if 2 * others > piece:
-            whole = ELEMENT * piece + max(whole, listed)
-            others = piece // 2
-        else:
-            # there are too few to multiply all
-            whole = 0
-        tail = min(room.tail_points(curve), max(others, 1))
-        gathered = (ELEMENT + needs.row_bytes(curve)) * tail
+        # unless there are too few to multiply all
+        whole = ELEMENT * piece + max(whole, listed) if 2 * others > piece else 0
+        gathered = self._tail(name, room)
+        # of the pieces before
+        kept = gathered if piece < self.sizes.lengths.of(name) else 0
+        tail = gathered // (ELEMENT + needs.row_bytes(curve))
         multiplied = 2 * gathered + needs.msm_bytes(tail, curve, limit)
         added = listed + needs.batch_add_bytes(piece, curve)
-        return max(whole, added, listed + 8 * others + max(3 * gathered, multiplied))
+        listed += 8 * min(others, piece // 2)
+        return max(kept + whole, kept + added, listed + max(3 * gathered, multiplied))
+
+    def _tail(self, name: str, room: Room) -> int:
+        """What is gathered of a query before it is multiplied: points and their scalars."""
+        curve, n = QUERIES[name], self.sizes.lengths.of(name)
+        piece = max(1, min(room.points(curve), n))
+        gathered = min(self.others(name, piece), piece // 2) * -(-n // piece)
+        points = min(room.tail_points(curve), max(gathered, 1))
+        return (ELEMENT + self.needs.row_bytes(curve)) * points
 
     def others(self, name: str, piece: int) -> int:
         """Scalars of a piece that may be other than 0 and 1: those of the copies it reaches."""
