@@ -23,7 +23,7 @@ from torchzk.errors import ResourceError
 from torchzk.groth16.products import block_matrices, parts
 from torchzk.groth16.query_variables import query_variables
 from torchzk.groth16.r1cs import Assignment
-from torchzk.groth16.streams import ahead
+from torchzk.groth16.uploads import ahead
 from torchzk.memory_faults import memory_reason, ran_out_of_memory
 from torchzk.ops.layout import pack_mont
 from torchzk.params.domains import Domain
