@@ -324,17 +324,21 @@ class ProofSteps:
         """All partitions again and again: how memory of host and device grows."""
         rss: list[float] = []
         device: list[float] = []
+        allocated: list[float] = []
         for k in range(self.benchmark.repeats):
             api.prove(session, job, keys, [FIXED] * job.n_partitions)
             rss.append(self.setting.run.samples[-1].rss)
             if session.device.type == "cuda":
                 device.append(torch.cuda.memory_reserved(session.device))
+                allocated.append(torch.cuda.memory_allocated(session.device))
             self.setting.timeline.advance((k + 1) / self.benchmark.repeats)
         return {
             "rss_bytes": rss,
             "device_bytes": device,
+            "allocated_bytes": allocated,
             "rss_slope": slope(rss),
             "device_slope": slope(device) if device else None,
+            "allocated_slope": slope(allocated) if allocated else None,
         }
 
 
