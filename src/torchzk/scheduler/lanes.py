@@ -32,7 +32,7 @@ _PATTERNS = (
     (LaneKind.LOCK, re.compile(_DEVICE + r" (?:mem|memory|compute) lock")),
     (LaneKind.WAITS, re.compile(_DEVICE + r" (?:mem|memory|compute) lock waits")),
     (LaneKind.WORKER, re.compile(_DEVICE + r" worker \d+")),
-    (LaneKind.PARTITION, re.compile(r"(?:.+ )?partition \d+")),
+    (LaneKind.PARTITION, re.compile(r"(?:.+ )?partition \d+", re.DOTALL)),
     (LaneKind.STATION, re.compile(rf"(?:{'|'.join(STATIONS)}) \d+")),
     (LaneKind.UPLOADS, re.compile(_DEVICE + r" uploads")),
     # of a device clock: one a thread that launched

@@ -18,7 +18,7 @@ from torchzk.scheduler.lanes import LaneKind, lane_of
 from torchzk.scheduler.stages import RunRecord
 from torchzk.timeline import Span
 
-_PARTITION = re.compile(r"(?:(?P<job>.+) )?partition (?P<index>\d+)")
+_PARTITION = re.compile(r"(?:(?P<job>.+) )?partition (?P<index>\d+)", re.DOTALL)
 _UNSAFE = re.compile(r"[%,\s\x00-\x1f\x7f]")
 
 
