@@ -44,6 +44,8 @@ def test_the_list_of_keys_is_frozen() -> None:
         "device",
         "backend",
         "vram_limit",
+        "workers",
+        "policy",
         "runs",
     ]
 
@@ -58,7 +60,7 @@ def test_a_full_config(tmp_path: Path) -> None:
         tmp_path,
         "circuit:\n  kind: winning\n  sector_size: 32 GiB\nkeys: sub/some.params\n"
         "input: job.json\nkey_cache: /var/keys\nparameter_folder: official\nblock_cache: blocks\n"
-        "device: cuda:1\nbackend: triton\nvram_limit: 24GiB\n"
+        "device: cuda:1\nbackend: triton\nvram_limit: 24GiB\nworkers: 3\npolicy: kernels\n"
         "runs: ../runs\n",
     )
     config = load_config(path)
@@ -71,6 +73,7 @@ def test_a_full_config(tmp_path: Path) -> None:
     assert config.block_cache == tmp_path / "blocks"
     assert (config.device, config.backend) == ("cuda:1", "triton")
     assert config.vram_limit == 24 << 30
+    assert (config.workers, config.policy) == (3, "kernels")
     assert config.runs == tmp_path / "../runs"
 
 
@@ -109,6 +112,9 @@ def test_defaults(tmp_path: Path) -> None:
         (("keys: dev", "keys: dev\nkeys: dev"), r"3: keys: given twice"),
         (("keys: dev", "keys: dev\ndevice: gpu"), r"some\.yaml: device: must be auto, cpu, cuda"),
         (("keys: dev", "keys: dev\ndevice: cuda:01"), r"device: must be"),
+        (("keys: dev", "keys: dev\ndevice: cuda:0,cpu"), r"device: must be"),
+        (("keys: dev", "keys: dev\nworkers: 0"), r"workers: must be 1 to 64, got 0"),
+        (("keys: dev", "keys: dev\npolicy: none"), r"policy: must be two-locks or ahead or"),
         (
             ("keys: dev", "keys: dev\nbackend: cuda"),
             r"3: backend: must be auto or torch or triton,",

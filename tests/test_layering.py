@@ -34,6 +34,7 @@ LAYERS = (
         "plan_table",
         "proof_file",
         "prove",
+        "prove_several",
         "setup",
         "verify",
         "doctor",

@@ -34,9 +34,10 @@ from torchzk.scheduler.proof_service import (
     prove_job,
     prove_many,
 )
-from torchzk.scheduler.proof_work import Site
+from torchzk.scheduler.proof_work import Site, open_sites
 from torchzk.scheduler.session import Session
 from torchzk.scheduler.session import open_session as _open_session
+from torchzk.scheduler.session import open_sessions as _open_sessions
 from torchzk.timeline import Timeline
 
 __all__ = [
@@ -60,7 +61,10 @@ __all__ = [
     "load_randomisers",
     "notes",
     "open_session",
+    "open_sessions",
+    "open_sites",
     "prove",
+    "prove_job",
     "prove_many",
     "verify",
     "write_dev_keys",
@@ -80,6 +84,15 @@ def open_session(
         warn: Told of a damaged cache, which is mended.
     """
     return _open_session(config, timeline or Timeline(), warn)
+
+
+def open_sessions(
+    config: Config,
+    timeline: Timeline | None = None,
+    warn: Callable[[str], None] = warnings.warn,
+) -> list[Session]:
+    """A session on each of the devices that a config names; as `open_session`."""
+    return _open_sessions(config, timeline or Timeline(), warn)
 
 
 def load_job(
@@ -119,7 +132,11 @@ def check(session: Session, job: Job) -> None:
 def prove(
     session: Session, job: Job, keys: Keys, randomisers: Sequence[Randomisers] | None = None
 ) -> ProofResult:
-    """Prove a checked job; the result is verified. With `randomisers` the bytes repeat."""
+    """Prove a checked job; the result is verified. With `randomisers` the bytes repeat.
+
+    For several devices see `open_sites` and `prove_job`, for several jobs `prove_many`, and for
+    jobs that come and go `ProofService`.
+    """
     return prove_job([Site(session, keys)], job, randomisers)
 
 

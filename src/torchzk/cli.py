@@ -29,7 +29,7 @@ from torchzk.memory_faults import memory_reason, ran_out_of_memory
 from torchzk.strict_yaml import parse_size
 
 Report = dict[str, Any]
-"""What a command says in JSON; `ok` is added."""
+"""What a command says in JSON; `ok` is added. An `exit_code` in it is the command's."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -93,13 +93,28 @@ def add_config_flags(parser: Parser, *, job: bool) -> None:
         metavar="FILE",
         help="YAML; looked up as given, in ./configs/ and among the shipped ones",
     )
-    parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
+    parser.add_argument("--device", help="auto, cpu, cuda, cuda:N, or all")
     add_backend_flag(parser)
     parser.add_argument(
         "--vram-limit", type=byte_size, metavar="SIZE", help="memory of the GPU at most, as 24GiB"
     )
     if job:
         parser.add_argument("--input", type=Path, metavar="JOB", help="the job, or a C1 output")
+
+
+def add_job_flags(parser: Parser) -> None:
+    """Add the flags of who proves: `--input`, any number of times, `--workers` and `--policy`."""
+    parser.add_argument(
+        "--input",
+        dest="inputs",
+        action="append",
+        type=Path,
+        metavar="JOB",
+        help="the job, or a C1 output, or a folder of such; again for several at once",
+    )
+    parser.add_argument("--workers", type=int, metavar="N", help="of a device")
+    names = get_args(get_type_hints(Config)["policy"])
+    parser.add_argument("--policy", choices=names, help="what a worker holds a device for")
 
 
 def u64(text: str) -> int:
@@ -134,11 +149,35 @@ def add_backend_flag(parser: Parser) -> None:
 def config_of(args: argparse.Namespace) -> Config:
     """The config that the flags name, with what they override."""
     config = load_config(args.config)
-    names = ("device", "backend", "vram_limit", "input", "keys")
+    names = ("device", "backend", "vram_limit", "input", "keys", "workers", "policy")
     flags = {key: getattr(args, key, None) for key in names}
     if flags["keys"] not in (None, "dev", "dev-in-memory", "official"):
         flags["keys"] = Path(flags["keys"])
     return dataclasses.replace(config, **{k: v for k, v in flags.items() if v is not None})
+
+
+def job_files(config: Config, given: Sequence[Path] | None) -> list[Path]:
+    """The jobs to work on: files as they are, of a folder all that are in it, by name.
+
+    Args:
+        given: By flags, instead of the config's.
+
+    Raises:
+        ConfigError: There is none, or one twice.
+    """
+    named = given or [job_file(config)]
+    files = [path for one in named for path in (_files_in(one) if one.is_dir() else [one])]
+    twice = {path for path in files if files.count(path) > 1}
+    if twice:
+        raise ConfigError(f"input: {min(twice)} is given twice")
+    return files
+
+
+def _files_in(folder: Path) -> list[Path]:
+    found = [p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")]
+    if not found:
+        raise ConfigError(f"input: there is no job in {folder}")
+    return sorted(found)
 
 
 def job_file(config: Config) -> Path:
@@ -172,7 +211,7 @@ def execute(parser: Parser, command: Command, argv: Sequence[str] | None = None)
         except BaseException as e:
             # a library may have turned the interrupt into an error of its own
             return _fail(screen, Interrupted(received[0]) if received else _known(e))
-    return 0
+    return int(report.get("exit_code", 0))
 
 
 @contextmanager

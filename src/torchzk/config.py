@@ -55,7 +55,8 @@ class Config:
     """Folder in which the constraints of circuits are kept, once they are recorded."""
 
     device: str = "auto"
-    """`cpu`, `cuda`, `cuda:N`; `auto` takes the first CUDA device, or else the CPU, and says so."""
+    """`cpu`, `cuda`, `cuda:N`; `auto` takes the first CUDA device, or else the CPU, and says so.
+    `all` proves on every CUDA device, and `cuda:0,cuda:1` on some, each with the key on it."""
 
     backend: Literal["auto", "torch", "triton"] = "auto"
     """Which implementation of the tensor operations: `torch` runs anywhere, `triton` on CUDA;
@@ -82,9 +83,13 @@ class Config:
 
 
 def check_device_name(name: str) -> None:
-    """Raise `ConfigError` unless `name` is `auto`, `cpu`, `cuda` or `cuda:N`."""
-    if not re.fullmatch(r"auto|cpu|cuda(:(0|[1-9][0-9]{0,3}))?", name):
-        raise ConfigError(f"device: must be auto, cpu, cuda or cuda:N, got {name[:80]!r}")
+    """Raise `ConfigError` unless `name` is `auto`, `cpu`, `all`, or CUDA devices with commas."""
+    one = r"cuda(:(0|[1-9][0-9]{0,3}))?"
+    if not re.fullmatch(rf"auto|cpu|all|{one}(,{one})*", name):
+        raise ConfigError(
+            f"device: must be auto, cpu, cuda or cuda:N, several of the last two with commas, or "
+            f"all, got {name[:80]!r}"
+        )
 
 
 def load_config(path_or_name: str | Path) -> Config:

@@ -1,6 +1,7 @@
-"""Prove one job: `python -m torchzk.prove --config window2k.yaml`.
+"""Prove jobs: `python -m torchzk.prove --config window2k.yaml`.
 
-Without --out the proof goes to the run's folder and, as hex, to stdout.
+Without --out the proof goes to the run's folder and, as hex, to stdout. For several jobs at once
+see `prove_several`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from typing import TYPE_CHECKING
 
 from torchzk import cli
 from torchzk.errors import TorchzkError
-from torchzk.files import atomic_write
 from torchzk.plan_table import planned
 from torchzk.proof_file import FORMATS, SUFFIXES, check_writable, write_proof
-from torchzk.recorded import backend_report, recorded_session
+from torchzk.prove_several import prove_several
+from torchzk.recorded import (
+    backend_report,
+    recorded_sessions,
+    warn_of,
+    watch_kernels,
+    write_lines,
+)
 from torchzk.scheduler.sinks import Run, peak_rss
-from torchzk.scheduler.timeline_lines import timeline_lines
 from torchzk.summary import (
     device_report,
     device_stages,
@@ -36,8 +42,9 @@ if TYPE_CHECKING:
 
 
 def _parser() -> cli.Parser:
-    parser = cli.Parser("torchzk.prove", "Prove one job and verify the proof.")
-    cli.add_config_flags(parser, job=True)
+    parser = cli.Parser("torchzk.prove", "Prove a job, or several, and verify the proofs.")
+    cli.add_config_flags(parser, job=False)
+    cli.add_job_flags(parser)
     parser.add_argument("--miner-id", type=cli.u64, metavar="N", help="whose sectors they must be")
     parser.add_argument(
         "--sector-number",
@@ -45,7 +52,12 @@ def _parser() -> cli.Parser:
         metavar="N",
         help="which sector it must be; with the miner's id replica_id of a PoRep is checked",
     )
-    parser.add_argument("--out", type=Path, metavar="PROOF", help="where the proof is written")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="PROOF",
+        help="where the proof is written; of several jobs the folder",
+    )
     parser.add_argument("--format", choices=FORMATS, default="raw", help="of that file")
     parser.add_argument(
         "--keys", metavar="KEYS", help="dev, dev-in-memory, official, or a .params file"
@@ -80,16 +92,17 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     config = cli.config_of(args)
     if args.plan:
         return planned(config, screen)
-    job_path = cli.job_file(config)
+    job_path, *others = cli.job_files(config, args.inputs)
+    if others:
+        return prove_several(args, screen, config, [job_path, *others])
     if args.out is not None:
         check_writable(args.out)
-    with recorded_session(config, screen, "prove") as (run, session):
+    with recorded_sessions(config, screen, "prove") as (run, sessions):
         from torchzk import api
 
+        session = sessions[0]
         if args.profile_kernels is not None:
-            from torchzk.scheduler.kernel_profile import KernelWatch
-
-            run.watch = KernelWatch(args.profile_kernels, screen.warn)
+            watch_kernels(run, args.profile_kernels, screen)
         job = api.load_job(
             session, job_path, miner_id=args.miner_id, sector_number=args.sector_number
         )
@@ -99,42 +112,21 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
             run.facts["outcome"] = "input checked"
             report = _checked(run, session, job)
         else:
-            with api.get_keys(session) as keys:
-                result = api.prove(session, job, keys, fixed)
+            with api.open_sites(sessions) as sites:
+                keys = sites[0].keys
+                result = api.prove_job(sites, job, fixed)
                 run.planned |= session.plan.stage_bytes
-            _warn(screen, result)
+            warn_of(screen, insecure_key=result.insecure_key, zero_knowledge=result.zero_knowledge)
             run.facts["outcome"] = "verified"
             where = _keep(args, screen, run, result.proof)
             report = _proven(run, session, keys, result, where)
         report["notes"] = api.notes(session, job)
     _show(screen, run, report)
     if args.timeline_lines is not None:
-        _write_lines(args.timeline_lines, run)
+        write_lines(args.timeline_lines, run)
     if not args.check and args.out is None:
         screen.answer(report["proof"])
     return report
-
-
-def _write_lines(where: str, run: Run) -> None:
-    lines = "".join(f"{line}\n" for line in timeline_lines(run.record()))
-    if where == "-":
-        sys.stderr.write(lines)
-        return
-    with atomic_write(Path(where)) as file:
-        file.write(lines.encode())
-
-
-def _warn(screen: cli.Screen, result: ProofResult) -> None:
-    if result.insecure_key:
-        screen.warn(
-            "INSECURE KEY: made from known secrets, so proofs under it can be forged. "
-            "For development alone"
-        )
-    if not result.zero_knowledge:
-        screen.warn(
-            "NOT ZERO-KNOWLEDGE: r and s were given, and whoever knows them can learn of the "
-            "witness from the proof"
-        )
 
 
 def _keep(args: argparse.Namespace, screen: cli.Screen, run: Run, proof: bytes) -> Path | None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchzk.cli import Report, Screen
 from torchzk.config import Config
+from torchzk.files import atomic_write
 from torchzk.scheduler.progress import Progress
 from torchzk.scheduler.sinks import Run, open_run, timeline
+from torchzk.scheduler.timeline_lines import timeline_lines
 
 if TYPE_CHECKING:
     from torchzk.api import Session
@@ -17,7 +21,20 @@ if TYPE_CHECKING:
 
 @contextmanager
 def recorded_session(config: Config, screen: Screen, verb: str) -> Iterator[tuple[Run, Session]]:
-    """Open a session, with progress on `screen` and its timeline kept however the body ends."""
+    """As `recorded_sessions`, on the first device alone."""
+    with recorded_sessions(config, screen, verb, most=1) as (run, sessions):
+        yield run, sessions[0]
+
+
+@contextmanager
+def recorded_sessions(
+    config: Config, screen: Screen, verb: str, most: int | None = None
+) -> Iterator[tuple[Run, list[Session]]]:
+    """Open a session a device, with progress on `screen`, the timeline kept however the body ends.
+
+    Args:
+        most: Devices, the first that the config names.
+    """
     with (
         Progress(screen.console) as progress,
         open_run(config.runs, verb, screen.warn, {}) as run,
@@ -28,11 +45,14 @@ def recorded_session(config: Config, screen: Screen, verb: str) -> Iterator[tupl
             from torchzk import api
             from torchzk.backends import compile_ahead
             from torchzk.scheduler.device_clock import clock_of
-        session = api.open_session(config, watched, screen.warn)
-        run.clock = clock_of(session.device)
+            from torchzk.scheduler.device_clocks import clocks_of
+        sessions = api.open_sessions(config, watched, screen.warn)[:most]
+        session, devices = sessions[0], [each.device for each in sessions]
+        run.clock = clock_of(devices[0]) if len(devices) == 1 else clocks_of(devices)
         run.title = f"{verb} {session.circuit.name}"
         chosen = " (auto)" if config.device == "auto" else ""
-        run.facts |= {"device": f"{session.device}{chosen}", "backend": str(session.choice)}
+        names = ", ".join(map(str, devices))
+        run.facts |= {"device": f"{names}{chosen}", "backend": str(session.choice)}
         if session.choice.advice:
             screen.warn(session.choice.advice)
         if session.choice.name != "torch":
@@ -41,9 +61,9 @@ def recorded_session(config: Config, screen: Screen, verb: str) -> Iterator[tupl
             for fault in warmed.failed if warmed else ():
                 screen.warn(f"a kernel does not compile: {fault}")
             with watched.span("check kernels"):
-                variant = session.variant()
+                variant, *_ = [each.variant() for each in sessions]
             run.facts["backend"] += f", {variant.summary}" if variant else ""
-        yield run, session
+        yield run, sessions
 
 
 def backend_report(session: Session) -> Report:
@@ -54,3 +74,34 @@ def backend_report(session: Session) -> Report:
         "variant": variant.name if variant else None,
         "triton": variant.triton if variant else None,
     }
+
+
+def warn_of(screen: Screen, *, insecure_key: bool, zero_knowledge: bool) -> None:
+    """Warn of a key or randomness that make a proof worth less."""
+    if insecure_key:
+        screen.warn(
+            "INSECURE KEY: made from known secrets, so proofs under it can be forged. "
+            "For development alone"
+        )
+    if not zero_knowledge:
+        screen.warn(
+            "NOT ZERO-KNOWLEDGE: r and s were given, and whoever knows them can learn of the "
+            "witness from the proof"
+        )
+
+
+def watch_kernels(run: Run, seconds: float, screen: Screen) -> None:
+    """Look at every kernel of a run for some time, once its second partition begins."""
+    from torchzk.scheduler.kernel_profile import KernelWatch
+
+    run.watch = KernelWatch(seconds, screen.warn)
+
+
+def write_lines(where: str, run: Run) -> None:
+    """Write the `TIMELINE` lines of a run to a file, or to stderr where that is `-`."""
+    lines = "".join(f"{line}\n" for line in timeline_lines(run.record()))
+    if where == "-":
+        sys.stderr.write(lines)
+        return
+    with atomic_write(Path(where)) as file:
+        file.write(lines.encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ class ProvableCircuit(SmallCircuit):
     def read_job(
         self, source: Source, *, miner_id: int | None = None, sector_number: int | None = None
     ) -> Any:
+        if isinstance(source, Path):
+            source = json.loads(source.read_text())
         assert isinstance(source, dict)
         job = SmallJob(tuple(source["seeds"]), source.get("bad", ""))
         if job.bad == "read":

@@ -95,8 +95,8 @@ class Progress:
         return self._open.setdefault(threading.get_ident(), [])
 
     def _path(self, mine: list[_Open], lane: str = "") -> str:
-        """A stage under those around it; with its lane while others have open ones."""
-        several = lane and len(self._open) > 1
+        """A stage under those around it; with its lane where others have some, or several jobs."""
+        several = lane and (len(self._open) > 1 or " partition " in lane)
         return " / ".join([*([lane] if several else []), *(stage.name for stage in mine)])
 
     def _line(self, text: str) -> None:

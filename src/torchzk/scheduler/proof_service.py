@@ -36,6 +36,7 @@ class ProofResult:
     """192 bytes a partition, in partition order."""
     partitions: int
     seconds: float
+    """From when all jobs were handed in to its end, where there are several."""
     insecure_key: bool
     zero_knowledge: bool
     """False where the caller gave r and s, which then somebody knows."""
@@ -134,11 +135,13 @@ class ProofService:
         priority: Priority | None = None,
         seconds: float | None = None,
         patience: float = 0.0,
+        on_end: Callable[[Job], None] | None = None,
     ) -> Job:
         """Hand in a job that is still to be read and checked, beside the proofs of others.
 
         Args:
             circuit: Its circuit's name; by default that of the first site.
+            on_end: As `Service.submit`.
 
         Raises:
             ConfigError: That circuit has no site. And as `submit`; what is wrong with the input
@@ -151,11 +154,13 @@ class ProofService:
         work = UnreadWork(
             sites, source, randomisers, name, miner_id=miner_id, sector_number=sector_number
         )
-        return self._submit(work, sites, name, priority, seconds, patience)
+        return self._submit(work, sites, name, priority, seconds, patience, on_end)
 
     def work(self, job: Job) -> None:
         """Be the first device's last worker until the job ends; see `Service.work`."""
         self._service.work(job, self._home)
+        # where that device was set aside, others go on
+        job.wait()
 
     def _sites(self, job: CircuitJob) -> dict[str, Site]:
         """Those of the job's circuit, or the first ones, which refuse it in their check."""
@@ -173,12 +178,15 @@ class ProofService:
         priority: Priority | None,
         seconds: float | None,
         patience: float,
+        on_end: Callable[[Job], None] | None = None,
     ) -> Job:
         circuit = next(iter(sites.values())).session.circuit
         if priority is None:
             priority = PRIORITIES.get(circuit.kind, Priority.REST)
         called = name or f"the job of {circuit.name}"
-        return self._service.submit(called, work, priority, seconds=seconds, patience=patience)
+        return self._service.submit(
+            called, work, priority, seconds=seconds, patience=patience, on_end=on_end
+        )
 
 
 def prove_job(
@@ -246,19 +254,30 @@ def prove_many(
     """
     limits = Limits(submitted=max(1, len(sources)))
     with ProofService(sites, guest=True, limits=limits) as service:
-        start = time.perf_counter()
+        start, ends = time.perf_counter(), dict[Job, float]()
+
+        def on_end(job: Job) -> None:
+            ends[job] = time.perf_counter()
+
         jobs = [
             service.submit_source(
-                source, randomisers, name=name, miner_id=miner_id, sector_number=sector_number
+                source,
+                randomisers,
+                name=name,
+                miner_id=miner_id,
+                sector_number=sector_number,
+                on_end=on_end,
             )
             for name, source in sources.items()
         ]
         for job in jobs:
             service.work(job)
-            yield _outcome(job, sites[0], start, randomisers is None)
+            yield _outcome(
+                job, sites[0], ends.get(job, time.perf_counter()) - start, randomisers is None
+            )
 
 
-def _outcome(job: Job, site: Site, start: float, zero_knowledge: bool) -> Outcome:
+def _outcome(job: Job, site: Site, seconds: float, zero_knowledge: bool) -> Outcome:
     if job.error is not None:
         if not isinstance(job.error, Exception):
             # a signal: it is nobody's outcome
@@ -267,7 +286,7 @@ def _outcome(job: Job, site: Site, start: float, zero_knowledge: bool) -> Outcom
     result = ProofResult(
         proof=job.result(),
         partitions=job.n_partitions,
-        seconds=time.perf_counter() - start,
+        seconds=seconds,
         insecure_key=site.keys.insecure,
         zero_knowledge=zero_knowledge,
     )

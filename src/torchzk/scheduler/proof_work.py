@@ -8,7 +8,7 @@ is left to do with those hides behind the kernels of others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from torchzk.groth16.prover import Randomisers, combine, query_sums
 from torchzk.groth16.r1cs import Assignment
 from torchzk.groth16.streams import Mark
 from torchzk.params.curves import Point
-from torchzk.scheduler.key_store import Keys
+from torchzk.scheduler.key_store import Keys, get_keys
 from torchzk.scheduler.pipeline import check_job, check_kind, read_job, verify_job
 from torchzk.scheduler.plan import Plan
 from torchzk.scheduler.replan import with_replan
@@ -36,6 +36,10 @@ class Site:
 
     session: Session
     keys: Keys
+
+    def __post_init__(self) -> None:
+        """Wait for what the calling thread has launched: others' streams may read the key then."""
+        Mark.here(self.session.device).wait()
 
     @property
     def device(self) -> str:
@@ -54,6 +58,27 @@ class Site:
             ResourceError: There is not the memory to prove a partition.
         """
         return self.session.plan_for(key_stays=self.keys.stays)
+
+
+@contextmanager
+def open_sites(sessions: Sequence[Session]) -> Iterator[list[Site]]:
+    """The keys of a circuit for sessions on several devices, until the context ends.
+
+    Every device has points of its own where they stay on one. From the host all read the same.
+
+    Raises:
+        As `get_keys`.
+    """
+    first = sessions[0]
+    with ExitStack() as stack:
+        keys = stack.enter_context(get_keys(first))
+        sites = [Site(first, keys)]
+        for session in sessions[1:]:
+            session.take_constraints(first)
+            with torch.cuda.device(session.device):
+                own = stack.enter_context(get_keys(session)) if keys.stays else keys
+                sites.append(Site(session, own))
+        yield sites
 
 
 class ProofPartition:

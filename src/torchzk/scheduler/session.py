@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -27,7 +27,7 @@ from torchzk.groth16.query_variables import query_variables
 from torchzk.groth16.r1cs import Block, R1cs
 from torchzk.scheduler.circuit_sizes import CircuitSizes, circuit_sizes
 from torchzk.scheduler.device_budget import budget, half_of_the_rest, prepare_memory
-from torchzk.scheduler.devices import find_device
+from torchzk.scheduler.devices import find_device, find_devices
 from torchzk.scheduler.plan import KeyPlace, Plan, making_key_bytes, plan
 from torchzk.timeline import Timeline
 
@@ -113,6 +113,10 @@ class Session:
         there = allowed(self.device, self.config.vram_limit)
         self._plans.append(plan(self.sizes, self.choice.name, there, key=key))
 
+    def take_constraints(self, other: Session) -> None:
+        """Use those of a session of the same circuit: in memory they are there once."""
+        vars(self).update(r1cs=other.r1cs, sizes=other.sizes)
+
     def recall(self) -> bool:
         """Take the constraints from the cache and record nothing; False if one is missing there."""
 
@@ -139,6 +143,12 @@ class Session:
         The first call for a device takes seconds. Raises `ResourceError` as `variant_on` does.
         """
         return variant_on(self.choice.name, self.device)
+
+
+def open_sessions(config: Config, timeline: Timeline, warn: Callable[[str], None]) -> list[Session]:
+    """A session on each of the devices that a config names; errors as `open_session`."""
+    names = [str(device) for device in find_devices(config.device)]
+    return [open_session(replace(config, device=name), timeline, warn) for name in names]
 
 
 def open_session(config: Config, timeline: Timeline, warn: Callable[[str], None]) -> Session:

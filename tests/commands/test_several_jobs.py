@@ -1,0 +1,91 @@
+"""Several jobs by one command: those that can be are proved, and the exit code says of the rest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.small_proofs import ProvableCircuit
+from torchzk import prove
+from torchzk.circuits.post_shapes import post_shape
+from torchzk.scheduler import session
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """The command in a folder of its own, with the small circuit; its code and its report."""
+    circuit = ProvableCircuit(post_shape("window", 2048))
+    monkeypatch.setattr(session, "get_circuit", lambda kind, size: circuit)
+    monkeypatch.chdir(tmp_path)
+    config = {"circuit": {"kind": "window", "sector_size": 2048}, "keys": "dev-in-memory"}
+    Path("small.yaml").write_text(yaml.safe_dump(config | {"device": "cpu", "workers": 2}))
+
+    def call(*flags: object) -> tuple[int, dict[str, Any]]:
+        code = prove.run(["--config", "small.yaml", "--json", *map(str, flags)])
+        return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    return call
+
+
+def write(name: str, *seeds: int, bad: str = "") -> Path:
+    path = Path(name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"seeds": seeds, "bad": bad}))
+    return path
+
+
+def test_a_folder_and_a_file(run: Any) -> None:
+    write("jobs/a.json", 1, 2)
+    write("jobs/b.json", 3)
+    code, report = run("--input", "jobs", "--input", write("c.json", 4), "--out", "proofs")
+    assert (code, report["ok"], report["verified"]) == (0, True, True)
+    assert [job["name"] for job in report["jobs"]] == ["a", "b", "c"]
+    for job in report["jobs"]:
+        proof = Path("proofs", f"{job['name']}.bin").read_bytes()
+        assert job["proof"] == proof.hex() and len(proof) == 192 * job["partitions"]
+        assert job["ok"] and job["verified"] and job["zero_knowledge"] and job["seconds"] > 0
+    assert report["insecure_key"] and any("INSECURE" in text for text in report["warnings"])
+    # what stages took, all jobs together; how the work was spread is for the timeline
+    assert {"read input", "check input", "witness", "verify"} <= report["stages"].keys()
+    assert not {"compute", "reading"} & report["stages"].keys()
+    trace = json.loads((Path(report["run"]) / "trace.json").read_text())
+    named = {str(event.get("args", {}).get("name")) for event in trace["traceEvents"]}
+    assert {"cpu worker 0", "cpu worker 1", "cpu compute lock", "a partition 1"} <= named
+
+
+def test_bad_ones_fail_alone(run: Any) -> None:
+    bad, good = write("bad.json", 1, bad="input"), write("good.json", 2)
+    code, report = run("--input", bad, "--input", good)
+    assert (code, report["ok"], report["exit_code"]) == (3, False, 3)
+    refused, proven = report["jobs"]
+    assert (refused["error"], refused["message"]) == ("InputError", "this job does not hold")
+    assert proven["ok"] and Path(proven["out"]).parent == Path(report["run"])
+
+
+def test_one_input_is_the_command_it_was(run: Any) -> None:
+    code, report = run("--input", write("one.json", 1), "--out", "proof.bin")
+    assert code == 0 and "jobs" not in report
+    assert Path("proof.bin").read_bytes().hex() == report["proof"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--input", "a.json", "--input", "a.json"], "a.json is given twice"),
+        (["--input", "a.json", "--input", "a.txt"], "two jobs are called a"),
+        (["--input", "empty"], "there is no job in empty"),
+        (["--input", "a.json", "--input", "b.json", "--check"], "are for one job"),
+        (["--input", "a.json", "--input", "b.json", "--out", "a.json"], "to be a folder"),
+        (["--input", "a.json", "--workers", "0"], "workers: must be 1 to 64"),
+    ],
+)
+def test_refused(run: Any, flags: list[str], message: str) -> None:
+    for name in ("a.json", "a.txt", "b.json"):
+        write(name, 1)
+    Path("empty").mkdir()
+    code, report = run(*flags)
+    assert (code, report["error"]) == (2, "ConfigError") and message in report["message"]
