@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM
@@ -16,8 +19,12 @@ import pytest
 import yaml
 
 from child_environment import child_environment
+from torchzk import cli
 from torchzk.errors import TorchzkError
 from torchzk.groth16.vk_file import key_sha256, load_vk
+from torchzk.scheduler import chrome_trace
+from torchzk.scheduler.sinks import open_run, timeline
+from torchzk.scheduler.stages import RunRecord
 
 KEY_SHA256 = "bc98ce20d105f322ce42f29dca453b812f79fddf9306b658006fc9a78db3d804"
 PARAMS_BYTES = 11_501_496
@@ -33,6 +40,8 @@ FIRST += ("key digest", "key check")
 AGAIN = ("load torch", "read input", "check input", "constraints", "witness", "products")
 AGAIN += ("quotient", "classes", *(f"msm {name}" for name in ("h", "l", "a", "b_g1", "b_g2")))
 AGAIN += ("final sums", "verify")
+
+SHORT = ("final sums", "verify")
 
 
 def flags(folder: Path, out: Path) -> list[str]:
@@ -90,8 +99,9 @@ def prove_whole(folder: Path, out: Path) -> None:
 
 
 def stopped_at(stage: str, number: signal.Signals, folder: Path, out: Path) -> None:
-    # a little into the stage, of which most take longer
-    child = start(str(SCRIPT), stage, str(int(number)), "0.01", *flags(folder, out))
+    # a little into the stage, unless it takes no longer
+    seconds = "0" if stage in SHORT else "0.01"
+    child = start(str(SCRIPT), stage, str(int(number)), seconds, *flags(folder, out))
     stdout, stderr = child.communicate(timeout=300)
     if number == SIGKILL:
         assert child.returncode == -SIGKILL, stderr
@@ -155,6 +165,42 @@ def test_the_stages_are_all_there_are(cached: Path) -> None:
         events = json.loads((run / "trace.json").read_text())["traceEvents"]
         found |= {event["name"] for event in events if event["ph"] == "X"}
     assert found == set(FIRST + AGAIN)
+
+
+@pytest.mark.parametrize("number", [SIGINT, SIGTERM])
+def test_stopped_while_the_run_is_written_down(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proof is whole by then, and so is the log."""
+    warnings: list[str] = []
+    writing = threading.Event()
+    write = chrome_trace.write_trace
+
+    def slow(record: RunRecord, path: Path) -> None:
+        writing.set()
+        time.sleep(0.3)
+        write(record, path)
+
+    monkeypatch.setattr(chrome_trace, "write_trace", slow)
+
+    def stop() -> None:
+        writing.wait()
+        os.kill(os.getpid(), number)
+
+    def command(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
+        with open_run(tmp_path, "test", warnings.append, {}) as run, timeline(run).span("all"):
+            threading.Thread(target=stop, daemon=True).start()
+        return {}
+
+    before = {n: signal.getsignal(n) for n in (SIGINT, SIGTERM)}
+    try:
+        assert cli.execute(cli.Parser("torchzk.test", ""), command, []) == 128 + number
+    finally:
+        for n, handler in before.items():
+            signal.signal(n, handler)
+    (folder,) = tmp_path.iterdir()
+    kinds = sorted(path.name.partition(".")[0] for path in folder.iterdir())
+    assert kinds == ["events", "timeline", "trace"] and warnings == []
 
 
 @pytest.mark.full("what comes between stages is met by chance")

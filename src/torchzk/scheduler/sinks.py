@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _PATIENCE = 30.0
 """Seconds a log disk may take before the command ends without its log."""
+_GRACE = 5.0
+"""The same, once somebody has asked the command to end."""
 
 
 @dataclass
@@ -121,14 +123,20 @@ class Run:
         folder = self.folder()
         if folder is None:
             return
-        # a disk that hangs must not hang the command: nobody waits for this thread for ever
-        writer = threading.Thread(target=self._write, args=(folder,), daemon=True)
-        writer.start()
-        writer.join(_PATIENCE)
-        if writer.is_alive():
+        # a disk that hangs must not hang the command: nobody waits for this thread for ever; and
+        # not by a join, which takes the thread for dead once it was interrupted
+        written = threading.Event()
+        threading.Thread(target=self._write, args=(folder, written), daemon=True).start()
+        try:
+            written.wait(_PATIENCE)
+        except BaseException:
+            # interrupted: what is nearly written is worth a moment, half a file nothing
+            written.wait(_GRACE)
+            raise
+        if not written.is_set():
             self.warn(f"{folder}: still writing after {_PATIENCE:.0f} s, the timeline is given up")
 
-    def _write(self, folder: Path) -> None:
+    def _write(self, folder: Path, written: threading.Event) -> None:
         try:
             # here, since a device may hang as well
             record = self.record()
@@ -147,6 +155,8 @@ class Run:
         except Exception as e:
             # whatever a log does, the proof is made
             self.warn(f"the timeline is incomplete: {type(e).__name__}: {e}")
+        finally:
+            written.set()
 
 
 @contextmanager
