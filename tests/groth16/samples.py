@@ -6,15 +6,22 @@ import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, zip_longest
 from pathlib import Path
 
 import torch
 
 from torchzk.groth16.encoding import square_root
-from torchzk.groth16.keys import MemoryKey, Proof, VerifyingKey, shapes_of
+from torchzk.groth16.keys import (
+    QUERIES,
+    MemoryKey,
+    Proof,
+    QueryLengths,
+    VerifyingKey,
+    shapes_of,
+)
 from torchzk.groth16.pairing import scalar_mul
-from torchzk.groth16.streams import Part, Parts
+from torchzk.groth16.streams import Part, Parts, steps
 from torchzk.groth16.uploads import Uploads
 from torchzk.groth16.vk_file import load_vk
 from torchzk.params.curves import G1, G2, Curve, Point
@@ -43,6 +50,15 @@ class Travelling(MemoryKey):
             rows.copy_(self.query(part.query, part.start, part.stop, device))
 
         return Uploads(shapes_of(self.lengths, order), torch.device(device), fill, slots)
+
+
+def mixed_order(lengths: QueryLengths) -> list[Part]:
+    """All points in parts of several lengths, no two of a query together."""
+    cut = {
+        name: [Part(name, start, stop) for start, stop in steps(lengths.of(name), 3 + i)]
+        for i, name in enumerate(QUERIES)
+    }
+    return [part for parts in zip_longest(*cut.values()) for part in parts if part is not None]
 
 
 def multiple(curve: Curve, k: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from groth16.samples import small_vk
+from groth16.samples import mixed_order, small_vk
 from replicated_r1cs import replicated
 from torchzk.backends import Backend
 from torchzk.errors import LayoutError, ResourceError
@@ -18,6 +18,7 @@ from torchzk.groth16 import host_key, setup
 from torchzk.groth16.host_key import HostRows, held_on_host, to_host
 from torchzk.groth16.keys import QUERIES, MemoryKey
 from torchzk.groth16.setup import make_key, new_key
+from torchzk.groth16.streams import Part
 from torchzk.groth16.toxic_waste import DEV
 from torchzk.timeline import Timeline
 
@@ -72,10 +73,41 @@ def test_a_key_on_the_host_is_the_key(
                     assert part.device.type == device.type
                     assert torch.equal(part, rows[start:stop])
             assert torch.equal(key.query(name, 2, 2, device), rows[2:2])
+        order = mixed_order(key.lengths)
+        with key.parts(order, device, 2) as parts:
+            assert parts.here == (device.type == "cpu")
+            for one in order:
+                assert torch.equal(parts.take(), whole.queries[one.query][one.start : one.stop])
+            with pytest.raises(LayoutError, match="no p"):
+                parts.take()
     with pytest.raises(LayoutError, match="query h has"):
         keys[0].query("h", 0, keys[0].lengths.h + 1, device)
     with pytest.raises(LayoutError, match="at least one point"):
         list(keys[0].pieces("h", 0, device))
+
+
+def test_parts_for_a_device_go_through_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On torch's device without memory, on which nothing is a view."""
+    rows = {name: torch.zeros(9, *curve.row_shape).int() for name, curve in QUERIES.items()}
+    key = held_on_host(MemoryKey(small_vk(), rows), torch.device("cpu"))
+    read: list[tuple[int, int, int]] = []
+    monkeypatch.setattr(
+        HostRows, "read", lambda self, out, start, stop: read.append((start, stop, len(out)))
+    )
+    order, threads = mixed_order(key.lengths), threading.active_count()
+    with key.parts(order, "meta", 2) as parts:
+        assert not parts.here
+        parts.widen(4)
+        for part in order[:-4]:
+            taken = parts.take()
+            assert taken.shape == (part.stop - part.start, *QUERIES[part.query].row_shape)
+            assert taken.device.type == "meta"
+    # four were on their way when it ended, or not begun
+    assert threading.active_count() == threads
+    expected = [(part.start, part.stop, part.stop - part.start) for part in order]
+    assert read == expected[: len(read)] and len(read) >= len(order) - 4
+    with pytest.raises(LayoutError, match="query h has 9 points, asked 0..10"):
+        key.parts([Part("h", 0, 10)], "meta", 1)
 
 
 class Driver:

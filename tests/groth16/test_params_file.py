@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from groth16.samples import multiple, outsider, small_vk
+from groth16.samples import mixed_order, multiple, outsider, small_vk
 from torchzk.backends import Backend
 from torchzk.errors import KeyFileError, LayoutError
 from torchzk.groth16 import params_file, staging
 from torchzk.groth16.encoding import Origin, decode_uncompressed, encode_uncompressed
 from torchzk.groth16.keys import QUERIES, QueryLengths, held
 from torchzk.groth16.params_file import ParamsFile, save_key, write_params
+from torchzk.groth16.streams import Part
 from torchzk.groth16.vk_file import load_vk, vk_size, vk_to_bytes
 from torchzk.ops.layout import points_to_rows, rows_to_points
 from torchzk.params.curves import Curve
@@ -88,6 +89,18 @@ def test_the_points_are_those_of_the_file(
                     assert rows.device.type == device.type
                     assert rows_to_points(rows, curve) == expected[first:last]
         key = held(params, device)
+        order = mixed_order(key.lengths)
+        with params.parts(order, device, 3) as parts:
+            assert not parts.here
+            for part in order:
+                assert torch.equal(
+                    parts.take(), key.query(part.query, part.start, part.stop, device)
+                )
+        with (
+            pytest.raises(LayoutError, match="query h has"),
+            params.parts([Part("h", 0, N + 1)], device, 1),
+        ):
+            raise AssertionError
     # the file is closed, the points are there
     assert key.lengths == params.lengths and key.vk == params.vk
     for name, curve in QUERIES.items():
@@ -237,6 +250,18 @@ def test_a_bad_point_is_named(
             with pytest.raises(KeyFileError, match=f"{where}.*{why}"):
                 for _, stop, _ in params.pieces(name, 6, device):
                     assert stop <= index
+            order = mixed_order(params.lengths)
+            taken: list[Part] = []
+            with (
+                pytest.raises(KeyFileError, match=f"{where}.*{why}"),
+                params.parts(order, device, 4) as parts,
+            ):
+                for part in order:
+                    parts.take()
+                    taken.append(part)
+            # those before it came, though the file was read further by then
+            (torn,) = [p for p in order if p.query == name and p.start <= index < p.stop]
+            assert taken == order[: order.index(torn)]
             # its neighbours are sound
             params.query(name, 0, index, device)
             params.query(name, index + 1, N, device)

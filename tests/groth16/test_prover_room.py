@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import threading
 import weakref
-from collections.abc import Callable
-from itertools import product
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,12 +15,12 @@ from groth16.samples import Travelling
 from replicated_r1cs import CIRCUITS, values
 from torchzk.backends import Backend
 from torchzk.circuits.recorder import ONE, ConstraintSystem
-from torchzk.errors import UnsatisfiedError
+from torchzk.errors import CancelledError, KeyFileError, UnsatisfiedError
 from torchzk.groth16 import room as room_module
 from torchzk.groth16.density import density
 from torchzk.groth16.keys import QUERIES
 from torchzk.groth16.order import part_order
-from torchzk.groth16.prover import Randomisers, Room, prove
+from torchzk.groth16.prover import Randomisers, Room, prove, query_sums
 from torchzk.groth16.query_sums import Sum, VariableScalars, values_of
 from torchzk.groth16.query_variables import query_variables
 from torchzk.groth16.r1cs import Assignment, R1cs
@@ -139,12 +139,12 @@ def proofs_in(
     backend: Backend,
     device: torch.device,
 ) -> None:
-    """Prove in every room, with the key there or on its way: one proof, which holds."""
+    """Prove in every room, in the first with the key there: one proof, which holds."""
     key = make_key(backend, r1cs, DEV, device, Timeline())
     found = set()
-    for room, from_afar in product(rooms, (False, True)):
+    for i, room in enumerate(rooms):
         assignment = assigned(inputs, aux, device)
-        its_key = Travelling(key.vk, key.queries) if from_afar else key
+        its_key = Travelling(key.vk, key.queries) if i else key
         proof = prove(
             backend, its_key, r1cs, lambda a=assignment: a, Z, Timeline(), circuit="any", room=room
         )
@@ -227,6 +227,70 @@ def test_in_turn_nothing_is_kept_that_can_be_made_again(
     sums = [f"msm {name}" for name in QUERIES]
     last = ["witness", "classes", *sums[1:], "final sums"]
     assert names == ["witness", "products", "quotient", sums[0], *last]
+
+
+SIDE_BY_SIDE = Room(g1_points=6, g2_points=3, slots=3, early_slots=1, costs=(9, 1, 1, 1, 1))
+
+
+class Torn(Travelling):
+    """A key whose b_g1 ends in a fault."""
+
+    def query(self, name: str, start: int, stop: int, device: torch.device | str) -> torch.Tensor:
+        if name == "b_g1":
+            raise KeyFileError("torn")
+        return super().query(name, start, stop, device)
+
+
+def travelling(
+    backend: Backend, device: torch.device, kind: type[Travelling] = Travelling
+) -> tuple[R1cs, Travelling, Callable[[], Assignment]]:
+    r1cs = CIRCUITS["shared"][0](5)
+    key = make_key(backend, r1cs, DEV, device, Timeline())
+    return r1cs, kind(key.vk, key.queries), lambda: assigned(*values(6), device)
+
+
+def test_side_by_side_spans_tell_the_queries_and_the_wait_apart(
+    backend: Backend, device: torch.device
+) -> None:
+    r1cs, key, assign = travelling(backend, device)
+    for in_turn in (False, True):
+        spans: list[Span] = []
+        room = replace(SIDE_BY_SIDE, in_turn=in_turn)
+        query_sums(
+            backend, key, r1cs, assign, Timeline(on_close=spans.append), circuit="s", room=room
+        )
+        order = part_order(key.lengths, room)
+        sums = [name for part in order for name in ("wait for key", f"msm {part.query}")]
+        again = ["witness"] if in_turn else []
+        first = ["witness", "products", "quotient", *again, "classes"]
+        assert [span.name for span in spans] == [*first, *sums]
+        assert sums[1] == "msm h" and "msm h" in sums[4:]
+
+
+def test_a_fault_on_the_way_and_a_stop_end_the_proof_and_its_uploads(
+    backend: Backend, device: torch.device
+) -> None:
+    threads = threading.active_count()
+    r1cs, torn, assign = travelling(backend, device, Torn)
+    with pytest.raises(KeyFileError, match="torn"):
+        query_sums(backend, torn, r1cs, assign, Timeline(), circuit="s", room=SIDE_BY_SIDE)
+    assert threading.active_count() == threads
+    r1cs, key, assign = travelling(backend, device)
+    for stages in (1, 2, 4, 9):
+        left = iter(range(stages))
+
+        def check(left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                raise CancelledError("enough")
+
+        with pytest.raises(CancelledError, match="enough"):
+            query_sums(
+                *(backend, key, r1cs, assign, Timeline()),
+                circuit="s",
+                room=SIDE_BY_SIDE,
+                check=check,
+            )
+        assert threading.active_count() == threads
 
 
 @pytest.mark.parametrize("name", CIRCUITS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import ClassVar
 
 import pytest
@@ -17,6 +18,10 @@ from torchzk.groth16.uploads import Uploads, ahead
 def filled(rows: torch.Tensor, start: int, stop: int) -> None:
     index = torch.arange(start, stop, dtype=torch.int32)
     rows.copy_(index.view(-1, 1).expand_as(rows))
+
+
+def number_of(rows: torch.Tensor, number: int) -> None:
+    rows.fill_(number)
 
 
 @pytest.mark.parametrize("n, step", [(0, 3), (1, 3), (3, 3), (7, 3), (8, 2), (5, 100)])
@@ -98,6 +103,43 @@ class Recorded:
 
     def hold(self, device: torch.device) -> None:
         self.note("hold", self.number)
+
+
+def test_nothing_is_lent_before_there_is_a_buffer(device: torch.device) -> None:
+    with Uploads([(2, 3)] * 3, device, lambda i, rows: number_of(rows, i), 0) as ring:
+        with pytest.raises(LayoutError, match="no piece after 0 of 3 is on its way"):
+            ring.take()
+        ring.widen(2)
+        assert [ring.take().tolist() for _ in range(3)] == [[[i] * 3] * 2 for i in range(3)]
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 7])
+def test_what_is_lent_stays_as_it_is(slots: int, device: torch.device) -> None:
+    """However long the caller takes, and however fast the others come."""
+    filled_up_to = [threading.Event() for _ in range(12)]
+
+    def fill(number: int, rows: torch.Tensor) -> None:
+        rows.fill_(number)
+        filled_up_to[number].set()
+
+    with Uploads([(5, 2)] * 12, device, fill, slots) as ring:
+        for number in range(12):
+            rows = ring.take()
+            if number + slots - 1 < 12:
+                assert filled_up_to[number + slots - 1].wait(10)
+            assert number + slots >= 12 or not filled_up_to[number + slots].is_set()
+            assert rows.eq(number).all()
+
+
+def test_buffers_are_let_go_as_they_are_no_longer_needed(device: torch.device) -> None:
+    with Uploads([(4, 2)] * 5, device, lambda number, rows: None, 3) as ring:
+        buffers = [weakref.ref(buffer) for buffer, *_ in ring._coming]
+        alive = []
+        for _ in range(5):
+            ring.take()
+            alive.append(sum(buffer() is not None for buffer in buffers))
+        assert alive == [3, 3, 3, 2, 1]
+    assert not any(buffer() is not None for buffer in buffers)
 
 
 @pytest.mark.parametrize("early, slots", [(2, 2), (1, 1), (0, 3), (1, 4), (5, 5), (2, 30)])
