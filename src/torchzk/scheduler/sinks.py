@@ -126,8 +126,9 @@ class Run:
         # a disk that hangs must not hang the command: nobody waits for this thread for ever; and
         # not by a join, which takes the thread for dead once it was interrupted
         written = threading.Event()
-        threading.Thread(target=self._write, args=(folder, written), daemon=True).start()
+        writer = threading.Thread(target=self._write, args=(folder, written), daemon=True)
         try:
+            writer.start()
             written.wait(_PATIENCE)
         except BaseException:
             # interrupted: what is nearly written is worth a moment, half a file nothing
