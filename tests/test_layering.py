@@ -40,6 +40,10 @@ LAYERS = (
         "doctor",
         "synthetic",
         "simulate",
+        "serve",
+        "client",
+        "client_bench",
+        "client_status",
         "bench",
     ),
 )

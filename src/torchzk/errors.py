@@ -85,6 +85,12 @@ class CancelledError(TorchzkError):
     """A job ended because somebody cancelled it."""
 
 
+class NoProofError(TorchzkError):
+    """A job at a service has no proof: it was cancelled, came too late, or has not ended."""
+
+    exit_code = 7
+
+
 class ExpiredError(TorchzkError):
     """A job ended because its deadline passed."""
 

@@ -9,13 +9,14 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 
-from serving.services import service, write_config
+from serving.services import HERE, service, write_config
 from serving.test_server import ask, fails, health, raw_call, stream_call, submit
 from torchzk.errors import ConfigError
 from torchzk.serving.guard import read_token
-from torchzk.serving.serve_config import load_serve_config, parse_address
+from torchzk.serving.serve_config import LimitConfig, load_serve_config, parse_address
 from torchzk.serving.wire import proving_pb2 as wire
 
+SHIPPED = sorted((HERE.parents[1] / "configs" / "serve").glob("*.yaml"))
 TOKEN = "correct-horse-battery"
 
 
@@ -238,3 +239,17 @@ def test_a_config_of_a_circuit(tmp_path: Path) -> None:
     run = config.run_config(config.circuits[0])
     assert (run.circuit.kind, run.circuit.sector_size, run.keys) == ("winning", 2048, "dev")
     assert (run.device, run.vram_limit, run.key_cache) == ("auto", 24 << 30, tmp_path / "here")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.name)
+def test_configs_that_ship(path: Path) -> None:
+    config = load_serve_config(path)
+    assert parse_address(config.listen).local
+    for circuit in config.circuits:
+        assert config.run_config(circuit).device == config.device
+
+
+def test_every_limit_is_in_a_config_that_ships() -> None:
+    text = "".join(path.read_text() for path in SHIPPED)
+    for name in LimitConfig.__dataclass_fields__:
+        assert f"  {name}: " in text

@@ -132,6 +132,14 @@ class Server:
             await self._health.set(name, word.SERVING if ready else word.NOT_SERVING)
 
 
+def check_credentials(config: ServeConfig) -> None:
+    """Raise `ConfigError` where token or certificate cannot be used, before anything is loaded."""
+    if config.token_file is not None:
+        read_token(config.token_file)
+    if config.tls is not None:
+        server_credentials(config.tls)
+
+
 def _options(limits: LimitConfig) -> Sequence[tuple[str, int]]:
     return (
         ("grpc.max_receive_message_length", limits.message),

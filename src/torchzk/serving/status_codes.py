@@ -19,13 +19,28 @@ STATUS_CODES: dict[type[errors.TorchzkError], grpc.StatusCode] = {
     errors.DeviceLostError: Code.UNAVAILABLE,
     errors.LockTimeoutError: Code.UNAVAILABLE,
     errors.StoreError: Code.UNAVAILABLE,
+    errors.StoreError: Code.UNAVAILABLE,
     errors.ResourceError: Code.RESOURCE_EXHAUSTED,
     errors.CancelledError: Code.CANCELLED,
     errors.ExpiredError: Code.DEADLINE_EXCEEDED,
+    errors.NoProofError: Code.FAILED_PRECONDITION,
     errors.TorchzkError: Code.INTERNAL,
 }
 """By class; of an error the row of the nearest class above it counts. QueueFullError is a
 ResourceError, proofs that do not verify are faults of ours."""
+
+ERRORS: dict[grpc.StatusCode, type[errors.TorchzkError]] = {
+    Code.NOT_FOUND: errors.NotFoundError,
+    Code.INVALID_ARGUMENT: errors.InputError,
+    Code.FAILED_PRECONDITION: errors.ConfigError,
+    Code.UNAUTHENTICATED: errors.ConfigError,
+    Code.UNIMPLEMENTED: errors.ConfigError,
+    Code.UNAVAILABLE: errors.ResourceError,
+    Code.RESOURCE_EXHAUSTED: errors.ResourceError,
+    Code.DEADLINE_EXCEEDED: errors.NoProofError,
+    Code.CANCELLED: errors.NoProofError,
+}
+"""What a client of ours raises for a code."""
 
 MAX_DETAILS = 2000
 """Characters of a message that go over the wire: headers have little room."""
