@@ -108,7 +108,7 @@ def test_prove_reports(place: Place, capsys: pytest.CaptureFixture[str]) -> None
     assert base64.b64decode(out.read_text()).hex() == report["proof"]
     assert out.parent == Path(report["run"])
     kinds = sorted(path.name.partition(".")[0] for path in out.parent.iterdir())
-    assert kinds == ["events", "proof", "timeline", "trace"]
+    assert kinds == ["events", "lanes", "proof", "timeline", "trace"]
 
 
 def test_verify(place: Place, proof: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,7 @@ from torchzk.errors import TorchzkError
 from torchzk.groth16.products import block_matrices
 from torchzk.groth16.prover import Randomisers
 from torchzk.groth16.query_variables import query_variables
-from torchzk.scheduler import pipeline
+from torchzk.scheduler.proof_work import prove_partition
 from torchzk.timeline import Span, Timeline
 
 FIXED = Randomisers(0x5EED0001, 0x5EED0002)
@@ -105,7 +105,8 @@ def measure(job: Job, cap: int, device: torch.device) -> str | None:
     name = session.circuit.name
     try:
         with api.get_keys(session) as keys:
-            made = [pipeline._prove_partition(session, job, keys, 0, FIXED) for _ in range(2)]
+            site = api.Site(session, keys)
+            made = [prove_partition(site, job, 0, FIXED) for _ in range(2)]
     except (TorchzkError, torch.OutOfMemoryError) as e:
         emit(circuit=name, cap_gb=cap, error=f"{type(e).__name__}: {e}")
         return None
@@ -118,7 +119,7 @@ def measure(job: Job, cap: int, device: torch.device) -> str | None:
         figures = {"planned": planned, "peak": peak, "ratio": ratio, "ms": took}
         emit(circuit=name, cap_gb=cap, stage=stage, **figures)
     peak = max(peaks.most.get(stage, before) for stage in plan.stage_bytes) - before
-    digests = {hashlib.sha256(proof.to_bytes()).hexdigest() for proof in made}
+    digests = {hashlib.sha256(proof).hexdigest() for proof in made}
     emit(
         circuit=name,
         cap_gb=cap,

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -24,7 +23,7 @@ from torchzk.params.curves import Point
 from torchzk.scheduler.key_store import Keys, get_keys
 from torchzk.scheduler.pipeline import check_job, check_kind, read_job, verify_job
 from torchzk.scheduler.plan import Plan
-from torchzk.scheduler.replan import with_replan
+from torchzk.scheduler.replan import memory_counted, with_replan
 from torchzk.scheduler.session import Session
 from torchzk.scheduler.worker_device import Device, compute_stream
 from torchzk.timeline import Timeline
@@ -104,23 +103,25 @@ class ProofPartition:
 
     def stage(self) -> None:
         """Start moving what the witness is made from, by the worker's own stream."""
-        self._given = self._witness()
-        self._staged = Mark.here(self._site.session.device)
+        session = self._site.session
+        given = (session.backend, session.device, self._job, self._index)
+        with memory_counted(session, "staging a partition"):
+            self._given = session.circuit.witness(*given)
+        self._staged = Mark.here(session.device)
 
     def compute(self, check: Callable[[], None]) -> None:
         """All kernels; as `query_sums`, and errors as `with_replan`."""
         if self._staged is None:
             raise ProtocolError(f"partition {self._index} is computed before it is staged")
         session = self._site.session
-        stream = compute_stream(session.device)
-        with _current(stream):
+        with _current(compute_stream(session.device)):
             self._staged.hold(session.device)
-            if stream is not None:
-                for tensor in tensors_in(self._given):
-                    tensor.record_stream(stream)
             self._site.plan()
-            self._sums = with_replan(session, partial(self._query_sums, check))
-            Mark.here(session.device).wait()
+            try:
+                self._sums = with_replan(session, partial(self._query_sums, check))
+            finally:
+                # what was staged is another stream's memory, and may be given away after this
+                Mark.here(session.device).wait()
 
     def drop(self) -> None:
         self._given = None
@@ -133,10 +134,10 @@ class ProofPartition:
         return combine(vk, self._sums, self._randomisers, self._timeline).to_bytes()
 
     def _query_sums(self, check: Callable[[], None], plan: Plan) -> dict[str, Point]:
-        session, keep = self._site.session, plan.room.in_turn
+        session = self._site.session
 
         def assign() -> Assignment:
-            return session.circuit.assignment(session.backend, self._take(keep))
+            return session.circuit.assignment(session.backend, self._given)
 
         return query_sums(
             session.backend,
@@ -148,22 +149,6 @@ class ProofPartition:
             room=plan.room,
             check=check,
         )
-
-    def _take(self, keep: bool) -> object:
-        """What the witness is made from: what was staged, or anew where that is used up."""
-        given, self._given = self._given, None
-        if given is None:
-            given = self._witness()
-        if keep:
-            self._given = given
-        return given
-
-    def _witness(self) -> object:
-        session = self._site.session
-        given: object = session.circuit.witness(
-            session.backend, session.device, self._job, self._index
-        )
-        return given
 
 
 class ProofWork:
@@ -275,21 +260,6 @@ def prove_partition(site: Site, job: Job, index: int, randomisers: Randomisers) 
     finally:
         work.drop()
     return work.finish()
-
-
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """All tensors in dataclasses, sequences and mappings."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif is_dataclass(value):
-        for one in fields(value):
-            yield from tensors_in(getattr(value, one.name))
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from tensors_in(part)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from tensors_in(part)
 
 
 def _current(stream: torch.cuda.Stream | None) -> AbstractContextManager[object]:

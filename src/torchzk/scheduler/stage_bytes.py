@@ -87,8 +87,8 @@ class StageBytes:
 
     @cached_property
     def given(self) -> int:
-        """What the witness is made from, where it is made again."""
-        return self.sizes.witness.given if self.in_turn else 0
+        """What the witness is made from, of the one partition that is worked on."""
+        return self.sizes.witness.given
 
     def stages(self, room: Room) -> tuple[Stage, ...]:
         """All of a proof, in order; what earlier proofs left behind is counted in each."""
@@ -244,7 +244,7 @@ class StageBytes:
 
     def _quotient(self) -> int:
         vectors = self.assignment + 3 * self.vector
-        return vectors + self.needs.quotient_bytes(self.sizes.domain)
+        return self.given + vectors + self.needs.quotient_bytes(self.sizes.domain)
 
     def _quotient_in_turn(self) -> int:
         domain = self.sizes.domain
