@@ -19,11 +19,11 @@ from torchzk.scheduler.policies import POLICIES
 from torchzk.summary import size
 
 Row = dict[str, Any]
-_LOG = 132
+_LOG = 150
 _HEADS = (
     ("workers", "in flight", "sectors", "s a proof", "steady", "simulated", "ratio")
     + ("busy", "by kernels", "simulated")
-    + ("mem lock waits", "compute lock waits", "peak VRAM", "trims")
+    + ("mem lock waits", "compute lock waits", "peak VRAM", "trims", "result")
 )
 _NEAR = 0.1
 """A predicted pace further than this from the measured one is shown in red."""
@@ -42,7 +42,7 @@ def print_sweep(console: Console, rows: Sequence[Row]) -> None:
         table.title, table.title_justify = Text(place, "bold"), "left"
         table.add_column("policy", no_wrap=True)
         for head in _HEADS:
-            table.add_column(head, justify="right")
+            table.add_column(head, justify="right", no_wrap=" " not in head)
         for row in rows:
             if place_of(row) == place:
                 table.add_row(row["policy"], *_cells(row))
@@ -59,13 +59,14 @@ def place_of(row: Row) -> str:
 def _cells(row: Row) -> list[Text | str]:
     head: list[Text | str] = [str(row[key]) for key in ("workers", "in_flight", "sectors")]
     if "error" in row:
-        return [*head, Text(row["error"].partition(":")[0], "bold red")]
+        why = Text(row["error"].partition(":")[0], "bold red")
+        return [*head, *[""] * (len(_HEADS) - len(head) - 1), why]
     ratio = row["predicted_ratio"]
     off = ratio is not None and abs(ratio - 1) > _NEAR
     locks = row["locks"]
     return [
         *head,
-        Text(_seconds(row["seconds_a_proof"]), "bold" if row["right"] else "bold red"),
+        Text(_seconds(row["seconds_a_proof"]), "bold"),
         _seconds(row["steady_seconds_a_proof"]),
         _seconds(row["predicted_seconds_a_proof"]),
         Text("" if ratio is None else f"{ratio:.3f}", "red" if off else "green"),
@@ -76,6 +77,7 @@ def _cells(row: Row) -> list[Text | str]:
         _seconds(_waited(locks, "compute")),
         "" if row["peak_bytes"] is None else size(row["peak_bytes"]),
         str(row.get("trims", "")),
+        Text("same bytes", "green") if row["right"] else Text("WRONG", "bold red"),
     ]
 
 
