@@ -30,6 +30,7 @@ def test_rows_lie_in_slabs(
     rows_of_a_slab: int, device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host_key, "SLAB_BYTES", rows_of_a_slab * ROW + ROW - 1)
+    monkeypatch.setattr(host_key, "COPY_BYTES", 3 * ROW)
     rows = torch.arange(11 * 24, dtype=torch.int32, device=device).view(11, 2, 12)
     with ThreadPoolExecutor(2) as pool:
         held = HostRows(11, (2, 12), device, pool)

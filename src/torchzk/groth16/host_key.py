@@ -35,6 +35,10 @@ from torchzk.groth16.uploads import Uploads, ahead
 SLAB_BYTES = 1 << 30
 """Bytes that are pinned at once, at most."""
 
+COPY_BYTES = 1 << 26
+"""Bytes that are copied to a device at once: what others copy there waits for no more than that,
+1.2 ms at 55 GB/s."""
+
 _PINNED_AT_ONCE = 4
 """Slabs: zeroing new pages keeps a core busy, and a memory bus not."""
 _PORTABLE = 1
@@ -70,8 +74,10 @@ class HostRows:
 
     def read(self, out: torch.Tensor, start: int, stop: int) -> None:
         """Start copying rows `start` to `stop` into `out`."""
+        step = max(1, COPY_BYTES // (4 * prod(self._shape)))
         for slab, part in self._parts(start, stop):
-            out[part].copy_(slab, non_blocking=True)
+            for to, rows in zip(out[part].split(step), slab.split(step), strict=True):
+                to.copy_(rows, non_blocking=True)
 
     def view(self, start: int, stop: int) -> torch.Tensor | None:
         """Rows `start` to `stop` as they lie, or None where they do not lie in one slab."""

@@ -92,16 +92,21 @@ class StageBytes:
 
     def stages(self, room: Room) -> tuple[Stage, ...]:
         """All of a proof, in order; what earlier proofs left behind is counted in each."""
-        quotient = self._quotient_in_turn() if self.in_turn else self._quotient()
         early = self.ring(room, room.early_slots)
         first = self.always + self.roots + self._witness()
         found = [
             Stage("witness", max(first, self.again(room))),
             Stage("products", self.always + self.roots + self._products() + early),
-            Stage("quotient", self.always + quotient + early),
+            Stage("quotient", self.always + self._quotient + early),
         ]
         found += [Stage(f"msm {name}", self.sum_bytes(name, room)) for name in QUERIES]
         return tuple(found)
+
+    def until_sums(self, room: Room) -> int:
+        """The most that is there before the sums begin, while the first parts are on their way."""
+        fixed = max(self.roots + self._products(), self._quotient)
+        early = self.always + fixed + self.ring(room, room.early_slots)
+        return max(early, self.again(room) if self.side_by_side else 0)
 
     def sum_bytes(self, name: str, room: Room) -> int:
         """The most that is there while a part of a query is added."""
@@ -242,7 +247,10 @@ class StageBytes:
         vectors = 3 * ELEMENT * rows
         return kept + vectors + max(self.needs.spmv_bytes(rows, longest), first)
 
+    @cached_property
     def _quotient(self) -> int:
+        if self.in_turn:
+            return self._quotient_in_turn()
         vectors = self.assignment + 3 * self.vector
         return self.given + vectors + self.needs.quotient_bytes(self.sizes.domain)
 

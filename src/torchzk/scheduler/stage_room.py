@@ -23,11 +23,15 @@ _SLOTS = 5
 as come over the link meanwhile. With four a link waits now and then, with six it is no faster."""
 _LEAST_SIDE_BY_SIDE = 1 << 22
 """Points: of fewer, h takes longer than what is saved."""
+_LONG = 1 << 24
 _FEWEST_PARTS = 4
 """Of the longest query, side by side: one of them is there before anything can begin."""
 _ONE, _OTHER, _OF_G2 = 1.0, 13.0, 3.0
 """Additions that a point costs whose scalar is 1, that another costs (windows of 20 bits), and how
 much more the same is in G2."""
+_SPARE = 16
+"""Of so many bytes one is kept free beside a ring where parts can be shorter instead: the allocator
+leaves gaps between tensors of several lengths, and to close them it waits for the device."""
 _LINK = 5.0
 """Additions in the time that a point of G1 takes to come from the host (55 GB/s, an H200)."""
 
@@ -39,7 +43,7 @@ def room_for(account: StageBytes, backend: BackendName, budget: int) -> Room:
     if account.stays:
         return _resident(account, budget, _MOST_SCRATCH[backend])
     room = _shrunk(account, _streamed(account, budget, _MOST_SCRATCH[backend]), budget)
-    return replace(room, early_slots=_early_slots(account, room, budget))
+    return replace(room, early_slots=_early_slots(account, room, budget - budget // _SPARE))
 
 
 def waits_for_link(account: StageBytes) -> bool:
@@ -79,7 +83,8 @@ def _piece(
 def _streamed(account: StageBytes, budget: int, most: int) -> Room:
     """With a ring of buffers, which holds half as many points of G2."""
     needs, lengths = account.needs, account.sizes.lengths
-    free = budget - max(account.before(name) for name in QUERIES)
+    whole = budget - budget // _SPARE
+    free = whole - max(account.before(name) for name in QUERIES)
     longest = max(lengths.h, lengths.l, lengths.a, lengths.b_g1, 2 * lengths.b_g2, 1)
     pieces = _FEWEST_PARTS if account.side_by_side else 1
     while True:
@@ -93,7 +98,10 @@ def _streamed(account: StageBytes, budget: int, most: int) -> Room:
         )
         left = free - account.ring(room, room.slots) - ELEMENT * piece
         windows = [needs.msm_window_bytes(room.points(curve), curve) for curve in (G1, G2)]
-        if left >= min(_WINDOWS * max(windows), most) or piece <= _least_piece(account):
+        # of long parts two are to be there early, or the sums wait for the first of them
+        late = account.side_by_side and piece > _LONG and _early_slots(account, room, whole) < 2
+        enough = left >= min(_WINDOWS * max(windows), most)
+        if (enough and not late) or piece <= _least_piece(account):
             scratch = max(min(left, most), _LEAST_SCRATCH)
             limits = [needs.msm_limit(room.points(curve), curve, scratch) for curve in (G1, G2)]
             return replace(room, scratch_bytes=max(limits))
@@ -103,11 +111,7 @@ def _streamed(account: StageBytes, budget: int, most: int) -> Room:
 def _early_slots(account: StageBytes, room: Room, budget: int) -> int:
     """Parts of the key that fit beside the quotient."""
     early = room.slots
-    while early and any(
-        stage.bytes > budget
-        for stage in account.stages(replace(room, early_slots=early))
-        if stage.name in ("witness", "products", "quotient")
-    ):
+    while early and account.until_sums(replace(room, early_slots=early)) > budget:
         early -= 1
     return early
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import torch
 import triton
@@ -153,13 +153,22 @@ def digits(scalars: torch.Tensor, windows: Windows) -> Digits:
     """The digits of limbs `[8, n]`."""
     scalars, stride = planes(scalars)
     n = scalars.shape[1]
-    # as int32 bits
-    words = [w - (1 << 32) if w >> 31 else w for w in split(windows.offset, 8)]
-    offset = torch.tensor(words, dtype=torch.int32, device=scalars.device)
+    offset = _words_on(windows.offset, scalars.device)
     carries = torch.empty(n, dtype=torch.int8, device=scalars.device)
     device = scalars.device
     launch(find_carries, n, _shape(device), device, carries, scalars, offset, n, stride)
     return Digits(scalars, windows, offset, carries)
+
+
+@cache
+def _words_on(number: int, device: torch.device) -> torch.Tensor:
+    """int32 `[8]`. Kept, as to move them would wait for whatever else is on its way to a device.
+
+    Any stream may use them: the host waits until they are there.
+    """
+    # as int32 bits
+    words = [w - (1 << 32) if w >> 31 else w for w in split(number, 8)]
+    return torch.tensor(words, dtype=torch.int32, device=device)
 
 
 def _shape(device: torch.device) -> Shape:
