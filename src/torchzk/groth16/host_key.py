@@ -76,8 +76,9 @@ class HostRows:
         """Start copying rows `start` to `stop` into `out`."""
         step = max(1, COPY_BYTES // (4 * prod(self._shape)))
         for slab, part in self._parts(start, stop):
-            for to, rows in zip(out[part].split(step), slab.split(step), strict=True):
-                to.copy_(rows, non_blocking=True)
+            to = out[part]
+            for first, last in steps(len(slab), step):
+                to[first:last].copy_(slab[first:last], non_blocking=True)
 
     def view(self, start: int, stop: int) -> torch.Tensor | None:
         """Rows `start` to `stop` as they lie, or None where they do not lie in one slab."""
