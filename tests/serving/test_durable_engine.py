@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -163,17 +165,16 @@ def test_a_failure_is_told_with_its_class_and_may_be_tried_again(tmp_path: Path)
             assert report.error_message == f"{step} breaks at {step}"
         assert not r.engine.submit(request("read", n=1, breaks="read")).joined
         with pytest.raises(ConfigError):
-            r.engine.submit(
-                request("x", n=1).__class__(
-                    **{**vars(request("x", n=1)), "sector_size": 8 << 20, "request_id": "big"}
-                )
-            )
+            r.engine.submit(replace(request("big", n=1), sector_size=8 << 20))
         assert r.metric('torchzk_requests_refused_total{error="ConfigError"}') == 1
 
 
 def test_watchers_who_leave_or_raise_harm_nobody(tmp_path: Path) -> None:
     hook, reached, go = gate()
     told: list[str] = []
+
+    def hear(name: str, _: object) -> None:
+        told.append(name)
 
     def bad(_: object) -> None:
         raise ValueError("a watcher's own fault")
@@ -186,7 +187,7 @@ def test_watchers_who_leave_or_raise_harm_nobody(tmp_path: Path) -> None:
         leave = made.engine.watch("x", lambda _: told.append("left"))
         made.engine.watch("x", bad)
         for k in range(50):
-            made.engine.watch("x", lambda _, k=k: told.append(f"{k}"))
+            made.engine.watch("x", partial(hear, f"{k}"))
         leave()
         leave()
         go.set()

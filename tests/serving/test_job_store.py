@@ -80,6 +80,23 @@ def test_what_was_accepted_is_there_again(tmp_path: Path) -> None:
         assert again.registered_proof == 3 and again.miner_id == 2**63
 
 
+def test_every_commit_is_synced(store: JobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = store._table._sql
+    assert sql.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert sql.execute("PRAGMA synchronous").fetchone() == (2,)
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{handle}").readlink()))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    row = accept(store, request())
+    file, folder = synced
+    assert row.digest.hex() in file and Path(folder) == store.folder / "payloads"
+
+
 def test_the_first_piece_of_a_partition_stays(store: JobStore) -> None:
     row = accept(store, request())
     for piece in (b"first", b"second"):
@@ -134,7 +151,10 @@ def test_payloads_are_kept_as_long_as_a_job_needs_them(tmp_path: Path) -> None:
         assert payloads(store) == sorted([one.digest.hex(), other.digest.hex()])
         end(store, one)
         assert len(payloads(store)) == 2
-        end(store, two)
+        # one that ends while the same payload comes once more
+        with store.write_payload(request("4"), two.digest):
+            end(store, two)
+            assert len(payloads(store)) == 2
         assert payloads(store) == [other.digest.hex()]
         # of a process that died between the payload and the row
         (tmp_path / "payloads" / ("0" * 64)).write_bytes(b"")
@@ -169,7 +189,7 @@ def test_a_locked_database_is_a_typed_error_and_nothing_is_lost(store: JobStore)
         store.accept(request("during", n=2), request("during", n=2).digest())
     with pytest.raises(StoreError, match="locked"):
         end(store, row)
-    assert payloads(store) == [row.digest.hex()] or len(payloads(store)) == 2
+    assert row.digest.hex() in payloads(store)
     other.execute("ROLLBACK")
     other.close()
     end(store, row)
@@ -250,7 +270,7 @@ def test_a_database_that_is_none_is_refused_and_left_alone(
     tmp_path: Path, damage: Callable[[Path], None], words: str
 ) -> None:
     with JobStore(tmp_path) as store:
-        for k in range(200):
+        for k in range(40):
             accept(store, request(f"{k}", n=k))
     path = tmp_path / "jobs.sqlite"
     damage(path)

@@ -57,8 +57,7 @@ class JobStore:
         try:
             self._table = JobTable(folder / "jobs.sqlite", patience)
             try:
-                self._payloads = PayloadFiles(folder / "payloads")
-                self._payloads.sweep(self._table.wants)
+                self._payloads = PayloadFiles(folder / "payloads", self._table.wants)
             except BaseException:
                 self._table.close()
                 raise
@@ -163,7 +162,7 @@ class JobStore:
         """Jobs end, all of them or none; raises `ProtocolError` if one has ended already."""
         self._table.end(*(end for _, end in ends))
         for row, _ in ends:
-            self._payloads.remove(row.digest, self._table.wants)
+            self._payloads.tidy(row.digest)
 
     def totals(self) -> Mapping[tuple[ProofKind, JobState], int]:
         """How many jobs have ever ended, by kind and state."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from torchzk.errors import ConfigError, StoreError
+from torchzk.errors import ConfigError, StoreError, TorchzkError
 from torchzk.files import atomic_write, make_folder
 
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -19,15 +18,23 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 class PayloadFiles:
     """For any number of threads. A file is on the disk when `kept` hands it over."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, wanted: Callable[[bytes], bool]) -> None:
+        """Args:
+        folder: Of payloads alone; made where it is missing, and rid of what is not wanted.
+        wanted: Whether a job has the payload of that digest, and has not ended.
+        """
+        self._folder, self._wanted = folder, wanted
         make_folder(folder)
         self._guard = threading.Lock()
         self._pins: Counter[bytes] = Counter()
+        for path in list(folder.iterdir()):
+            # of a process that died
+            if _NAME.fullmatch(path.name):
+                self.tidy(bytes.fromhex(path.name))
 
     @contextmanager
     def kept(self, digest: bytes, pieces: Iterable[bytes]) -> Iterator[None]:
-        """A payload, written unless it is there; it stays at least until the context ends.
+        """A payload, written unless it is there; it stays until the context ends, and while wanted.
 
         Raises:
             ResourceError: The disk is full.
@@ -50,6 +57,8 @@ class PayloadFiles:
                 self._pins[digest] -= 1
                 if not self._pins[digest]:
                     del self._pins[digest]
+            # its job may have ended meanwhile, or there is none
+            self.tidy(digest)
 
     def read(self, digest: bytes) -> bytes:
         """A payload's bytes, not looked at; raises `StoreError` if they are not to be had."""
@@ -58,20 +67,11 @@ class PayloadFiles:
         except OSError as e:
             raise StoreError(f"payload {digest.hex()}: cannot be read: {e.strerror}") from e
 
-    def remove(self, digest: bytes, wanted: Callable[[bytes], bool]) -> None:
-        """Remove a payload unless it is being taken in, or `wanted` says that a job has it."""
-        with self._guard:
-            if self._pins[digest] or wanted(digest):
-                return
-            # what cannot be removed now goes with the next sweep
-            with contextlib.suppress(OSError):
+    def tidy(self, digest: bytes) -> None:
+        """Remove a payload that nobody needs; what cannot be removed goes at the next start."""
+        with self._guard, suppress(OSError, TorchzkError):
+            if not self._pins[digest] and not self._wanted(digest):
                 self._path(digest).unlink(missing_ok=True)
-
-    def sweep(self, wanted: Callable[[bytes], bool]) -> None:
-        """Remove what a process that died left behind."""
-        for path in list(self._folder.iterdir()):
-            if _NAME.fullmatch(path.name):
-                self.remove(bytes.fromhex(path.name), wanted)
 
     def _path(self, digest: bytes) -> Path:
         return self._folder / digest.hex()
