@@ -53,6 +53,7 @@ def device_report(record: RunRecord) -> dict[str, dict[str, float | int | str | 
             "busy_by_stages": use.busy,
             "busy_by_kernels": use.profiled_busy,
             "busy_by_stages_while_profiled": use.busy_while_profiled,
+            "copies_alone": use.copies_alone,
             **counts(record, use.device),
         }
         for use in device_uses(record)

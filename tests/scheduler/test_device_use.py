@@ -80,13 +80,15 @@ def test_on_a_cpu_the_hosts_clock_is_the_devices() -> None:
 
 def test_what_cupti_saw_is_told_beside_it() -> None:
     spans = partition(0, "cuda:0", 0, 100)
-    seen = ProfiledWindow(
-        "cuda:0", (0, 150 * MS), ((110 * MS, 115 * MS), (120 * MS, 130 * MS)), (), 999
-    )
+    kernels = ((110 * MS, 115 * MS), (120 * MS, 130 * MS))
+    copies = ((90 * MS, 112 * MS), (128 * MS, 134 * MS))
+    seen = ProfiledWindow("cuda:0", (0, 150 * MS), kernels, copies, 999)
     record = RunRecord("t", tuple(spans), device=heard(spans, "cuda:0", 0), profiled=(seen,))
     (use,) = device_uses(record)
     # of the time from the first kernels to the end of the look: 110 to 150
     assert use.profiled_busy == 15 / 40 and use.busy_while_profiled == 35 / 40
+    # the last 4 of the second copy; before the first kernels nobody waits
+    assert use.copies_alone == pytest.approx(4 / 40)
     report = device_report(record)["cuda:0"]
     assert report["busy_by_kernels"] == 15 / 40 and report["busy_by_stages"] == 60 / 70
 

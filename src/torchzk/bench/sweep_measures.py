@@ -97,12 +97,14 @@ def _busy(uses: list[DeviceUse]) -> dict[str, Any]:
     if not uses:
         return {"busy": None, "busy_window_s": None, "busy_by_kernels": None, "clock": None}
     kernels = [use.profiled_busy for use in uses if use.profiled_busy is not None]
+    alone = [use.copies_alone for use in uses if use.copies_alone is not None]
     meanwhile = [use.busy_while_profiled for use in uses if use.busy_while_profiled is not None]
     return {
         "busy": statistics.fmean(use.busy for use in uses),
         "busy_window_s": max(use.seconds for use in uses),
         "busy_by_kernels": statistics.fmean(kernels) if kernels else None,
         "busy_while_profiled": statistics.fmean(meanwhile) if meanwhile else None,
+        "copies_alone": statistics.fmean(alone) if alone else None,
         "clock": uses[0].clock,
     }
 

@@ -61,8 +61,7 @@ def run_sweep(
         append(args.out, rows[-1])
 
     for circuit in circuits:
-        left = None if args.seconds is None else args.seconds - (time.monotonic() - start)
-        if left is not None and left <= 0:
+        if args.seconds is not None and time.monotonic() - start >= args.seconds:
             left_out += [(circuit.short, setting) for setting in settings]
             continue
         with watched.span(f"sweep {circuit.short}"), ServiceProver(circuit, place) as prover:
@@ -70,7 +69,8 @@ def run_sweep(
                 prover,
                 settings,
                 sectors=args.sectors,
-                seconds=left,
+                # what was spent until now is gone
+                seconds=args.seconds and max(args.seconds - (time.monotonic() - start), 0.0),
                 emit=emit,
                 warn=warn,
                 advance=watched.advance,

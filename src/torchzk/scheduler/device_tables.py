@@ -48,13 +48,14 @@ def _busy(record: RunRecord) -> TextTable:
                 f"{use.busy:.1%}",
                 "not asked" if kernels is None else f"{kernels:.1%}",
                 "" if beside is None else f"{beside:.1%}",
+                "" if use.copies_alone is None else f"{use.copies_alone:.1%}",
                 str(counted["trims"]),
                 str(counted["evictions"]),
                 str(counted["torch's own trims"]),
             )
         )
     head = ("device", "workers", "first to last s", "busy, by stages", "busy, by kernels")
-    more = ("stages meanwhile", "trims", "evictions", "torch's own trims")
+    more = ("stages meanwhile", "copies alone", "trims", "evictions", "torch's own trims")
     return TextTable(head + more, tuple(rows))
 
 

@@ -74,6 +74,17 @@ class DeviceUse:
         return None if self.profiled is None else _share(self.profiled.kernels, self._looked)
 
     @property
+    def copies_alone(self) -> float | None:
+        """Share of the profiled window in which something was copied and no kernel ran.
+
+        Where a key comes from the host, that is what waiting for it costs.
+        """
+        if self.profiled is None or self.profiled_busy is None:
+            return None
+        either = merged((*self.profiled.kernels, *self.profiled.copies))
+        return _share(either, self._looked) - self.profiled_busy
+
+    @property
     def busy_while_profiled(self) -> float | None:
         """What stages say of that same window, to compare."""
         return None if self.profiled is None else _share(self.stages, self._looked)

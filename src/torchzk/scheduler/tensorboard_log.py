@@ -74,6 +74,7 @@ def _add_devices(writer: SummaryWriter, record: RunRecord) -> None:
         if use.profiled_busy is not None and use.busy_while_profiled is not None:
             writer.add_scalar(f"{tag}/kernels", use.profiled_busy, 0)
             writer.add_scalar(f"{tag}/stages_while_profiled", use.busy_while_profiled, 0)
+            writer.add_scalar(f"{tag}/copies_alone", use.copies_alone or 0.0, 0)
         for name, n in device_tables.counts(record, use.device).items():
             writer.add_scalar(f"counts/{_part(use.device)}/{_part(name)}", n, 0)
     for lock in lock_uses(record.spans):
