@@ -12,10 +12,13 @@ import pytest
 from fake_devices import watchdog
 from serving.durable import Rig, request
 from torchzk.errors import ConfigError
+from torchzk.scheduler.lanes import promised
+from torchzk.scheduler.locks import DeviceLocks
+from torchzk.scheduler.stop import Stop
 from torchzk.serving.event_log import EventLog
 from torchzk.serving.metrics import Metrics
 from torchzk.serving.status_json import status_json
-from torchzk.timeline import Span
+from torchzk.timeline import Span, Timeline
 
 CANARY = "CANARY-of-a-witness"
 
@@ -69,3 +72,20 @@ def test_stages_are_counted_by_the_letters_of_their_names() -> None:
     assert 'torchzk_stage_seconds_count{stage="msm of a"} 1.0' in text
     assert 'torchzk_stage_seconds_count{stage="other"}' in text
     assert text.count("torchzk_stage_seconds_count{") <= 101
+    assert 'torchzk_stage_seconds_count{stage="compute"} 3.0' in text
+
+
+def test_waits_for_locks_and_promised_bytes_by_device() -> None:
+    metrics = Metrics()
+    timeline = Timeline(on_close=metrics.on_span, on_level=metrics.on_level)
+    locks = DeviceLocks("cuda:1", timeline, None)
+    with locks.mem.held("x", Stop()), timeline.on_lane("cuda:1 worker 0").span("compute"):
+        timeline.level(promised("cuda:1"), 77)
+        timeline.level("host memory", 5)
+    metrics.planned("cuda:1", "porep-2KiB", 99)
+    text = metrics.text()
+    assert 'torchzk_lock_wait_seconds_count{device="cuda:1",lock="mem"} 1.0' in text
+    assert 'torchzk_stage_seconds_count{stage="compute"} 1.0' in text
+    assert 'torchzk_vram_promised_bytes{device="cuda:1"} 77.0' in text
+    assert 'torchzk_vram_planned_bytes{circuit="porep-2KiB",device="cuda:1"} 99.0' in text
+    assert text.count("torchzk_stage_seconds_count") == 1

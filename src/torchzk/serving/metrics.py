@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 
 import torch
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
@@ -19,12 +19,14 @@ from prometheus_client.registry import Collector
 
 import torchzk
 from torchzk.errors import TorchzkError
+from torchzk.scheduler.lanes import LaneKind, lane_of, promised
 from torchzk.serving.engine import EngineStatus, JobReport, JobState, Priority, ProofKind
 from torchzk.timeline import Span
 
 _JOB_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 7200)
 _STAGE_BUCKETS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
-_WORD = re.compile(r"[a-z][a-z0-9 _-]{0,40}", re.IGNORECASE)
+_STAGE = re.compile(r"([a-z][a-z0-9_-]*(?: [a-z][a-z0-9_-]*)*)(?:[ :(].*)?", re.IGNORECASE)
+"""What a stage is called, up to a number of its own, as in `partition 3`."""
 _MOST_STAGES = 100
 """Names of stages are the program's own; a bound all the same, since each costs memory for ever."""
 
@@ -78,6 +80,19 @@ class Metrics:
             "queue_wait_seconds", "Until a device took it up.", ("proof_kind",), _JOB_BUCKETS
         )
         self._stage = histogram("stage_seconds", "Stages.", ("stage",), _STAGE_BUCKETS)
+        self._lock = histogram("lock_wait_seconds", "Workers.", ("device", "lock"), _STAGE_BUCKETS)
+        self._promised = Gauge(
+            "torchzk_vram_promised_bytes",
+            "What plans of partitions hold.",
+            ("device",),
+            registry=registry,
+        )
+        self._planned = Gauge(
+            "torchzk_vram_planned_bytes",
+            "The most that a proof takes, by plan.",
+            ("device", "circuit"),
+            registry=registry,
+        )
         self._load = histogram("key_load_seconds", "Keys asked for.", (), _JOB_BUCKETS)
         for kind in KIND_LABELS.values():
             # what is counted from 0 on is seen to grow the first time too
@@ -139,14 +154,31 @@ class Metrics:
         self._load.observe(seconds)
 
     def on_span(self, span: Span) -> None:
-        """For `Timeline.on_close`: how long a stage took, by the letters its name begins with."""
-        match = _WORD.match(span.name)
-        stage = match[0].strip().lower() if match else "other"
+        """For `Timeline.on_close`: how long a stage took, or somebody waited for a lock."""
+        lane = lane_of(span.lane)
+        if lane.of_lock:
+            # their names are those of workers, and a hold is what is done in it
+            if lane.kind is LaneKind.WAITS:
+                lock = "compute" if "compute" in lane.name else "mem"
+                self._lock.labels(lane.device or "", lock).observe(span.seconds)
+            return
+        match = _STAGE.fullmatch(span.name)
+        stage = match[1].lower()[:40] if match else "other"
         if stage not in self._stages:
             if len(self._stages) >= _MOST_STAGES:
                 stage = "other"
             self._stages.add(stage)
         self._stage.labels(stage).observe(span.seconds)
+
+    def on_level(self, name: str, value: int) -> None:
+        """For `Timeline.on_level`: bytes that the plans of a device's partitions hold."""
+        device, _, what = name.rpartition(" ")
+        if name == promised(device) and what:
+            self._promised.labels(device).set(value)
+
+    def planned(self, device: str, circuit: str, peak_bytes: int) -> None:
+        """What a proof of a circuit takes of a device at most, as its plan says."""
+        self._planned.labels(device, circuit).set(peak_bytes)
 
     def watch(self, status: Callable[[], EngineStatus], oldest: Callable[[], float]) -> None:
         """Ask an engine for its state whenever metrics are asked for.
