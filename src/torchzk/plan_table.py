@@ -77,12 +77,14 @@ def print_plan(screen: cli.Screen, plan: Plan, device: str) -> None:
         table.add_row(Text(name, style), Text(size(n_bytes), style), bar)
     screen.console.print(table)
     room = plan.room
+    ring = f"{room.slots} parts of it on the device, {room.early_slots} of them before the sums"
     print_facts(
         screen.console,
         [
             ("circuit", f"{plan.circuit} on {device}, backend {plan.backend}", ""),
             ("peak", f"{size(plan.peak)} of {size(plan.budget)}", "bold green"),
             ("key", f"{size(plan.key_bytes)}, {plan.key_verdict}", ""),
+            *([] if plan.key_stays else [("", ring, "")]),
             ("vectors", plan.vectors_verdict, ""),
             ("points at a time", f"{room.g1_points:,} of G1, {room.g2_points:,} of G2", ""),
             ("scratch of a sum", size(room.scratch_bytes), ""),

@@ -87,10 +87,10 @@ class Uploads:
     def close(self) -> None:
         """Begin no more, and wait for the thread; what it launched stays in the stream's order."""
         self._pool.shutdown(cancel_futures=True)
-        self._coming.clear()
-        self._lent = None
         # the buffers go back to the current stream, and nothing may be written to them then
         self._side.join()
+        self._coming.clear()
+        self._lent = None
 
     def __enter__(self) -> Uploads:
         return self

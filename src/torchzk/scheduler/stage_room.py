@@ -24,6 +24,7 @@ as come over the link meanwhile. With four a link waits now and then, with six i
 _LEAST_SIDE_BY_SIDE = 1 << 22
 """Points: of fewer, h takes longer than what is saved."""
 _LONG = 1 << 24
+"""Points: of shorter parts h takes noticeably longer, so that they are no remedy for anything."""
 _FEWEST_PARTS = 4
 """Of the longest query, side by side: one of them is there before anything can begin."""
 _ONE, _OTHER, _OF_G2 = 1.0, 13.0, 3.0
