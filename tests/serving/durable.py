@@ -103,8 +103,8 @@ class UnprovenJob(FakeJob):
     def faulty(self, pieces: Sequence[bytes]) -> Sequence[int]:
         return [len(pieces) - 1]
 
-    def explain(self, pieces: Sequence[bytes], folder: Path) -> None:
-        (folder / "stages.txt").write_text("msm of A differs")
+    def explain(self, partitions: Sequence[int], folder: Path) -> None:
+        (folder / "stages.txt").write_text(f"msm of A differs in {partitions}")
 
 
 class Rig:

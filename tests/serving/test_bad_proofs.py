@@ -8,6 +8,7 @@ from pathlib import Path
 from fake_devices import FakeDevice, proof, watchdog
 from serving.durable import request, rig
 from torchzk.serving.engine import JobState
+from torchzk.serving.payload import decode
 
 
 def test_a_bad_proof_is_tried_once_more(tmp_path: Path) -> None:
@@ -25,7 +26,12 @@ def test_a_bad_proof_is_tried_once_more(tmp_path: Path) -> None:
     assert fault["job_id"] == "x\n" and fault["attempt"] == 1
     assert fault["pieces"] == ["00", "01", "02"] and fault["faulty_partitions"] == [2]
     assert set(fault["devices"]) <= {"a", "b"}
-    assert (folder / "stages.txt").read_text() == "msm of A differs"
+    assert (folder / "stages.txt").read_text() == "msm of A differs in [2]"
+    # as the job is over, this is where its payload is left
+    raw = (folder / "payload").read_bytes()
+    again = decode(raw, bytes.fromhex(fault["digest"]))
+    assert again.vanilla_proofs == request("x\n", n=3, bad=1).vanilla_proofs
+    assert list((tmp_path / "payloads").iterdir()) == []
 
 
 def test_after_the_second_the_device_is_set_aside_that_made_what_does_not_hold(

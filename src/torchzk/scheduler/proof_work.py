@@ -133,6 +133,11 @@ class ProofPartition:
         vk = self._site.keys.verifying
         return combine(vk, self._sums, self._randomisers, self._timeline).to_bytes()
 
+    @property
+    def sums(self) -> Mapping[str, Point]:
+        """The query sums once they are there, which tell what is wrong with a bad proof."""
+        return self._sums or {}
+
     def _query_sums(self, check: Callable[[], None], plan: Plan) -> dict[str, Point]:
         session = self._site.session
 

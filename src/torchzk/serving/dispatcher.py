@@ -209,7 +209,12 @@ class Dispatcher:
             "attempt": live.attempts + 1,
         }
         try:
-            evidence = keep_evidence(self._store.folder / "evidence", fault, facts)
+            evidence = keep_evidence(
+                self._store.folder / "evidence",
+                fault,
+                facts,
+                partial(self._store.save_payload, row),
+            )
             live.suspects = evidence.suspects
             where = str(evidence.folder)
         except Exception as error:

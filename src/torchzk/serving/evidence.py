@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,13 +27,19 @@ class Evidence:
     """Devices that made what does not hold."""
 
 
-def keep_evidence(base: Path, fault: Fault, facts: Mapping[str, object]) -> Evidence:
-    """Write a fault down. It names no secret: pieces are proofs, and the payload only by digest.
+def keep_evidence(
+    base: Path,
+    fault: Fault,
+    facts: Mapping[str, object],
+    save_payload: Callable[[Path], None],
+) -> Evidence:
+    """Write a fault down. Of all its files only the payload has secrets.
 
     Args:
         base: Folder that gets a folder.
         fault: What did not hold.
         facts: Of the job; values that JSON has.
+        save_payload: Puts the job's payload under a name.
 
     Raises:
         ConfigError, ResourceError, OSError: It cannot be written.
@@ -57,6 +63,7 @@ def keep_evidence(base: Path, fault: Fault, facts: Mapping[str, object]) -> Evid
     }
     with atomic_write(folder / "fault.json") as file:
         file.write(json.dumps(report, indent=1).encode())
+    save_payload(folder / "payload")
     if isinstance(work, NamesFaults):
-        work.explain(pieces, folder)
+        work.explain(bad, folder)
     return Evidence(folder, suspects)

@@ -126,6 +126,14 @@ class JobStore:
         """What a job that has not ended is to prove; raises `StoreError` if it is damaged."""
         return payload.decode(self._payloads.read(row.digest), row.digest)
 
+    def save_payload(self, row: JobRow, path: Path) -> None:
+        """Have a job's payload under a name in the store's folder as well, for good.
+
+        Raises:
+            OSError: It cannot be had.
+        """
+        self._payloads.save(row.digest, path)
+
     def find(self, job_id: str) -> JobRow | None:
         """The job of that id, None if it was never there or has been forgotten."""
         return self._table.find(job_id)

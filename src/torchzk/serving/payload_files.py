@@ -67,6 +67,10 @@ class PayloadFiles:
         except OSError as e:
             raise StoreError(f"payload {digest.hex()}: cannot be read: {e.strerror}") from e
 
+    def save(self, digest: bytes, path: Path) -> None:
+        """Have a payload under another name as well, for good; raises `OSError`."""
+        path.hardlink_to(self._path(digest))
+
     def tidy(self, digest: bytes) -> None:
         """Remove a payload that nobody needs; what cannot be removed goes at the next start."""
         with self._guard, suppress(OSError, TorchzkError):

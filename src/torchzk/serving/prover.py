@@ -52,6 +52,6 @@ class NamesFaults(Protocol):
         """Which partitions' pieces do not hold by themselves."""
         ...
 
-    def explain(self, pieces: Sequence[bytes], folder: Path) -> None:
-        """Write files that name the stage, such as digests of stages beside the reference's."""
+    def explain(self, partitions: Sequence[int], folder: Path) -> None:
+        """Write files that name the stage of partitions, such as digests beside a reference's."""
         ...
