@@ -112,6 +112,8 @@ def write_picture(rows: Sequence[Row], path: Path) -> bool:
 def draw(rows: Sequence[Row]) -> FigureCanvasAgg:
     """The picture; see `write_picture`. Measured values are dots on lines, predicted ones rings."""
     places = list(dict.fromkeys(map(place_of, rows)))
+    # from a ten below the least, for the last few per cent matter
+    least = max(0, int(10 * min(row["busy"] or 0.0 for row in rows)) * 10 - 10)
     flights = sorted({row["in_flight"] for row in rows})
     n_rows = 2 * len(places)
     height = 2.35 * n_rows + 1.1
@@ -126,7 +128,7 @@ def draw(rows: Sequence[Row]) -> FigureCanvasAgg:
             _lines(busy, own, "busy", "predicted_busy", 100.0)
             pace.set_title(f"{flight} in flight", size=9, color=_INK)
             pace.set_ylim(bottom=0)
-            busy.set_ylim(0, 103)
+            busy.set_ylim(least, 101)
             if not j:
                 pace.set_ylabel("s a proof", size=9, color=_FAINT)
                 busy.set_ylabel("busy, %", size=9, color=_FAINT)
@@ -143,14 +145,20 @@ def draw(rows: Sequence[Row]) -> FigureCanvasAgg:
     for axes in grid[-1]:
         axes.set_xlabel("workers", size=9, color=_FAINT)
         axes.set_xticks(sorted({row["workers"] for row in rows}))
-    handles, labels = grid[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=5, fontsize=8, frameon=False)
+    drawn = {
+        label: handle
+        for axes in grid.flat
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        drawn.values(), drawn.keys(), loc="lower center", ncols=5, fontsize=8, frameon=False
+    )
     figure.subplots_adjust(
         left=0.75 / figure.get_figwidth(),
         right=0.98,
         top=1 - 0.75 / height,
         bottom=0.85 / height,
-        hspace=0.55,
+        hspace=0.32 if len(places) == 1 else 0.55,
         wspace=0.12,
     )
     canvas.draw()  # type: ignore[no-untyped-call]
@@ -161,6 +169,8 @@ def _lines(axes: Axes, rows: Iterable[Row], measured: str, predicted: str, facto
     rows = sorted(rows, key=lambda row: row["workers"])
     for policy, colour in zip(POLICIES, _COLOURS, strict=True):
         own = [row for row in rows if row["policy"] == policy and row[measured] is not None]
+        if not own:
+            continue
         at = [row["workers"] for row in own]
         values = [factor * row[measured] for row in own]
         axes.plot(at, values, "o-", color=colour, lw=1.4, ms=4, label=policy)
