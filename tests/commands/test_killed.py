@@ -88,10 +88,15 @@ def prove_whole(folder: Path, out: Path) -> None:
 
 
 def stages_of(folder: Path) -> dict[str, float]:
-    """Seconds of every stage of the newest run."""
+    """Seconds of every stage of the newest run; workers, locks and stations have none."""
     newest = max((folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime_ns)
     events = json.loads((newest / "trace.json").read_text())["traceEvents"]
-    return {event["name"]: event["dur"] / 1e6 for event in events if event["ph"] == "X"}
+    lanes = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    return {
+        e["name"]: e["dur"] / 1e6
+        for e in events
+        if e["ph"] == "X" and lanes[e["pid"], e["tid"]].partition(" ")[0] in ("host", "partition")
+    }
 
 
 def stopped_at(

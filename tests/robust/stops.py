@@ -18,10 +18,15 @@ SLACK = 64 << 20
 
 
 def stages_of(folder: Path) -> dict[str, float]:
-    """Seconds of each stage of the newest run."""
+    """Seconds of every stage of the newest run; workers, locks and stations have none."""
     newest = max((folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime_ns)
     events = json.loads((newest / "trace.json").read_text())["traceEvents"]
-    return {e["name"]: e["dur"] / 1e6 for e in events if e["ph"] == "X"}
+    lanes = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    return {
+        e["name"]: e["dur"] / 1e6
+        for e in events
+        if e["ph"] == "X" and lanes[e["pid"], e["tid"]].partition(" ")[0] in ("host", "partition")
+    }
 
 
 def stop(folder: Path) -> bool:
