@@ -5,10 +5,12 @@ It imports nothing of torchzk. What it was told goes to stdout as one JSON objec
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -232,8 +234,38 @@ def many(stub: Any) -> dict[str, Any]:
     }
 
 
+def real(stub: Any) -> dict[str, Any]:
+    """One PoSt of the job file beside the stubs, twice: damaged, and as it is."""
+    said = json.loads((Path(sys.argv[1]) / "job.json").read_text())
+    proofs = [base64.b64decode(p) for p in said["vanilla_proofs"]]
+    kinds = {"window": pb.WINDOW_POST_PARTITION, "winning": pb.WINNING_POST}
+    request = pb.SubmitProofRequest(
+        request_id="real",
+        proof_kind=kinds[said["kind"]],
+        sector_size=said["sector_size"],
+        vanilla_proofs=proofs,
+        miner_id=said["miner_id"],
+        randomness=bytes.fromhex(said["randomness"]),
+    )
+    bad = pb.SubmitProofRequest()
+    bad.CopyFrom(request)
+    damaged = bytearray(proofs[0])
+    damaged[20] ^= 1
+    bad.vanilla_proofs[0] = bytes(damaged)
+    failed = shown(prove(stub, bad))
+    began = time.monotonic()
+    done = shown(prove(stub, request, timeout=280))
+    return {
+        "bad": failed,
+        # of one id, but of two payloads: a job each
+        "done": [request.request_id, *done[1:]],
+        "seconds": time.monotonic() - began,
+        "metrics": stub.GetMetrics(pb.GetMetricsRequest()).prometheus_text,
+    }
+
+
 if __name__ == "__main__":
     target = sys.argv[2].replace("unix://", "unix:")
     with grpc.insecure_channel(target, options=OPTIONS) as channel:
-        scenario = {"all": all_calls, "ids": ids, "refusals": refusals, "many": many}[sys.argv[3]]
-        print(json.dumps(scenario(cuzk_pb2_grpc.ProvingEngineStub(channel))))
+        scenarios = {"all": all_calls, "ids": ids, "refusals": refusals, "many": many, "real": real}
+        print(json.dumps(scenarios[sys.argv[3]](cuzk_pb2_grpc.ProvingEngineStub(channel))))

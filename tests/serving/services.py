@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,10 @@ from grpc_tools import protoc
 from child_environment import child_environment
 
 HERE = Path(__file__).parent
+FAKE = (str(HERE / "fake_service.py"),)
+"""A service that proves nothing; its config comes after this."""
+REAL = ("-m", "torchzk.serve", "--config")
+"""The service."""
 CIRCUITS = "circuits: [{kind: winning, sector_size: 2KiB, keys: dev}]\n"
 
 
@@ -27,10 +31,12 @@ def write_config(folder: Path, text: str = "listen: 127.0.0.1:0\n") -> Path:
 
 
 @contextmanager
-def service(config: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def service(
+    config: Path, command: Sequence[str] = FAKE
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A process that serves, and where; it is killed at the end if it is still there."""
     with subprocess.Popen(
-        [sys.executable, str(HERE / "fake_service.py"), str(config)],
+        [sys.executable, *command, str(config)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -60,7 +66,7 @@ def cuzk_client(stubs: Path, where: str, scenario: str) -> dict[str, Any]:
         [sys.executable, "-I", str(HERE / "cuzk_client.py"), str(stubs), where, scenario],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     said: dict[str, Any] = json.loads(done.stdout)

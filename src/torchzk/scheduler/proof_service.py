@@ -21,7 +21,7 @@ from torchzk.scheduler.worker_device import CpuDevice, CudaDevice
 PRIORITIES: Mapping[str, Priority] = {"winning": Priority.WINNING, "window": Priority.WINDOW}
 """Of kinds of proofs that have less time than others."""
 
-_WORKERS = {"cpu": 1, "cuda": 2}
+WORKERS = {"cpu": 1, "cuda": 2}
 """Of a device by default: one hides the host's part of another's partition."""
 
 Choose = Callable[[CircuitJob], Sequence[Randomisers]]
@@ -306,7 +306,7 @@ def _setup(sites: Sequence[Site], workers: int | None, guest: bool) -> DeviceSet
     compute = max(plan.peak - key for plan, key in zip(plans, keys, strict=True))
     rest = min(plan.budget for plan in plans) - sum(keys) - compute
     total = max(site.staged_bytes for site in sites) + max(rest, 0)
-    n_workers = workers or _WORKERS[device.type]
+    n_workers = workers or WORKERS[device.type]
     return DeviceSetup(
         CudaDevice(device) if device.type == "cuda" else CpuDevice(),
         MemoryBudget(str(device), total),

@@ -38,6 +38,11 @@ def circuit_word(kind: ProofKind) -> str:
     return _KINDS[kind][0]
 
 
+def circuit_name_of(kind: ProofKind, sector_size: int) -> str:
+    """Our name of the circuit of a kind and a sector size that is one."""
+    return f"{circuit_word(kind)}-{SECTOR_SHAPES[sector_size].name}"
+
+
 def circuit_name(said: str) -> str:
     """Our name of the circuit that a client calls by either name.
 

@@ -126,6 +126,10 @@ class ServeConfig:
         names = [(c.kind, c.sector_size) for c in self.circuits]
         if len(set(names)) < len(names):
             raise ConfigError("circuits: names the same one twice")
+        if not any(c.preload for c in self.circuits):
+            raise ConfigError(
+                "circuits: preload one of them at least; devices are shared out by what it takes"
+            )
         # what is wrong with device or workers is found where they belong
         self.run_config(self.circuits[0])
         address = parse_address(self.listen)
