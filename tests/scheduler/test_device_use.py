@@ -10,7 +10,7 @@ from rich.console import Console
 
 from timeline_samples import MS, heard, partition, span
 from torchzk.scheduler.device_samples import DeviceMemory, LevelSample, ProfiledWindow, VramSample
-from torchzk.scheduler.device_tables import counts
+from torchzk.scheduler.device_tables import counts, tables
 from torchzk.scheduler.device_use import device_uses, kernel_spans, planned_over_time
 from torchzk.scheduler.lock_use import lock_uses
 from torchzk.scheduler.stages import RunRecord
@@ -89,6 +89,8 @@ def test_what_cupti_saw_is_told_beside_it() -> None:
     assert use.profiled_busy == 15 / 40 and use.busy_while_profiled == 35 / 40
     # the last 4 of the second copy; before the first kernels nobody waits
     assert use.copies_alone == pytest.approx(4 / 40)
+    table = tables(record)[1]
+    assert table.rows == (("cuda:0, profiled", "0.15", "999", "37.5%", "87.5%", "10.0%"),)
     report = device_report(record)["cuda:0"]
     assert report["busy_by_kernels"] == 15 / 40 and report["busy_by_stages"] == 60 / 70
 
@@ -124,4 +126,7 @@ def test_locks_trims_evictions_and_memory() -> None:
     with console.capture() as capture:
         print_devices(console, record)
     text = capture.get()
-    assert "75.0%" in text and "cuda:0 compute lock" in text and "not asked" in text
+    assert "75.0%" in text and "cuda:0 compute lock" in text and "profiled" not in text
+    busy, _, held = (line.split() for line in text.splitlines() if line.startswith("cuda:0"))
+    assert busy == ["cuda:0", "2", "0.16", "75.0%", "1", "1", "2"]
+    assert held == ["cuda:0", "compute", "lock", "2", "0.18", "0.01", "0.01"]

@@ -19,7 +19,7 @@ class TextTable:
 
 def tables(record: RunRecord) -> list[TextTable]:
     """How busy devices were, and their locks; none where no partition had kernels."""
-    found = [_busy(record), _locks(record)]
+    found = [_busy(record), _profiled(record), _locks(record)]
     return [table for table in found if table.rows]
 
 
@@ -38,25 +38,26 @@ def counts(record: RunRecord, device: str) -> dict[str, int]:
 def _busy(record: RunRecord) -> TextTable:
     rows = []
     for use in device_uses(record):
-        kernels, beside = use.profiled_busy, use.busy_while_profiled
-        counted = counts(record, use.device)
-        rows.append(
-            (
-                use.device,
-                str(use.workers),
-                f"{use.seconds:.2f}",
-                f"{use.busy:.1%}",
-                "not asked" if kernels is None else f"{kernels:.1%}",
-                "" if beside is None else f"{beside:.1%}",
-                "" if use.copies_alone is None else f"{use.copies_alone:.1%}",
-                str(counted["trims"]),
-                str(counted["evictions"]),
-                str(counted["torch's own trims"]),
-            )
-        )
-    head = ("device", "workers", "first to last s", "busy, by stages", "busy, by kernels")
-    more = ("stages meanwhile", "copies alone", "trims", "evictions", "torch's own trims")
-    return TextTable(head + more, tuple(rows))
+        counted = [str(n) for n in counts(record, use.device).values()]
+        head = (use.device, str(use.workers), f"{use.seconds:.2f}", f"{use.busy:.1%}")
+        rows.append((*head, *counted))
+    head = ("device", "workers", "first to last s", "busy, by stages")
+    return TextTable((*head, "trims", "evictions", "torch's own trims"), tuple(rows))
+
+
+def _profiled(record: RunRecord) -> TextTable:
+    """What CUPTI saw, where somebody asked."""
+    rows = []
+    for use in device_uses(record):
+        if use.profiled is not None:
+            start, end = use.profiled.window
+            shares = (use.profiled_busy, use.busy_while_profiled, use.copies_alone)
+            shown = [f"{share or 0.0:.1%}" for share in shares]
+            looked = f"{(end - start) / 1e9:.2f}"
+            name = f"{use.device}, profiled"
+            rows.append((name, looked, str(use.profiled.n_kernels), *shown))
+    head = ("device", "looked s", "kernels", "busy, by kernels", "stages meanwhile")
+    return TextTable((*head, "copies alone"), tuple(rows))
 
 
 def _locks(record: RunRecord) -> TextTable:
