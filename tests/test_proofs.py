@@ -19,6 +19,7 @@ from torchzk import api
 from torchzk.errors import InputError, ProofError
 from torchzk.groth16.keys import held
 from torchzk.groth16.prover import Room, prove
+from torchzk.scheduler.policies import POLICIES
 
 # SHA-256 and length of the files that bellperson makes from the dev keys' toxic waste
 KEYS = {
@@ -136,6 +137,26 @@ def test_fixed_randomisers_give_the_reference_bytes(
     assert not result.zero_knowledge
     assert result.insecure_key
     api.verify(session, job, result.proof, api.get_verifying_key(session))
+
+
+@pytest.mark.full("a minute: two jobs of three partitions, once a policy")
+@pytest.mark.parametrize("policy", POLICIES)
+def test_several_workers_give_the_reference_bytes(
+    opened: Callable[[str], Opened], golden: Path, policy: str
+) -> None:
+    session, keys = opened("window")
+    config = replace(session.config, workers=3, policy=policy)
+    names = ["sector2k_b_window3", "sector2k_a_window1"]
+    sources = {name: golden / f"jobs/{name}.json" for name in names}
+
+    def fixed(job: api.Job) -> list[api.Randomisers]:
+        (name,) = (n for n in names if len(JOBS[n][1]) == job.n_partitions)
+        return api.load_randomisers(golden / f"jobs/{name}.rs.json", job)
+
+    site = api.Site(replace(session, config=config), keys)
+    for outcome in api.prove_many([site], sources, fixed):
+        assert outcome.result is not None, outcome.error
+        assert outcome.result.proof == known_proof(golden, JOBS[outcome.name][1])
 
 
 @pytest.mark.parametrize(
