@@ -77,7 +77,7 @@ def _parser() -> cli.Parser:
         "--profile-kernels",
         type=cli.seconds,
         metavar="SECONDS",
-        help="look at every kernel for so long, from the second partition on; slows them down",
+        help="look at every kernel for so long, from the third partition on; slows them down",
     )
     parser.add_argument(
         "--plan", action="store_true", help="print what proving takes of the device and stop"
@@ -101,11 +101,11 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         from torchzk import api
 
         session = sessions[0]
-        if args.profile_kernels is not None:
-            watch_kernels(run, args.profile_kernels, screen)
         job = api.load_job(
             session, job_path, miner_id=args.miner_id, sector_number=args.sector_number
         )
+        if args.profile_kernels is not None:
+            watch_kernels(run, args.profile_kernels, screen, job.n_partitions)
         fixed = api.load_randomisers(args.randomness, job) if args.randomness else None
         api.check(session, job)
         if args.check:

@@ -57,7 +57,7 @@ def prove_several(
         from torchzk import api
 
         if args.profile_kernels is not None:
-            watch_kernels(run, args.profile_kernels, screen)
+            watch_kernels(run, args.profile_kernels, screen, len(files))
         with api.open_sites(sessions) as sites:
             sources: Mapping[str, Path] = dict(zip(names, files, strict=True))
             folder = args.out or run.folder()

@@ -90,11 +90,15 @@ def warn_of(screen: Screen, *, insecure_key: bool, zero_knowledge: bool) -> None
         )
 
 
-def watch_kernels(run: Run, seconds: float, screen: Screen) -> None:
-    """Look at every kernel of a run for some time, once its second partition begins."""
+def watch_kernels(run: Run, seconds: float, screen: Screen, partitions: int) -> None:
+    """Look at every kernel of a run for some time, from its third partition on.
+
+    Args:
+        partitions: How many there are at least; with fewer than three, from the last one on.
+    """
     from torchzk.scheduler.kernel_profile import KernelWatch
 
-    run.watch = KernelWatch(seconds, screen.warn)
+    run.watch = KernelWatch(seconds, screen.warn, skipped=min(2, partitions - 1))
 
 
 def write_lines(where: str, run: Run) -> None:

@@ -66,7 +66,7 @@ def test_only_kernels_count_on_the_hosts_clock_and_in_the_window() -> None:
     assert (second.device, second.kernels, second.n_kernels) == ("cuda:3", ((110, 111),), 1)
 
 
-def test_it_looks_once_from_the_second_partition_on() -> None:
+def test_it_looks_once_from_the_partition_on_that_was_said() -> None:
     looks: list[float] = []
     stopped = threading.Event()
 
@@ -76,18 +76,31 @@ def test_it_looks_once_from_the_second_partition_on() -> None:
         stopped.set()
         return [SEEN]
 
-    watch = KernelWatch(2.5, pytest.fail, look=look)
+    watch = KernelWatch(2.5, pytest.fail, skipped=1, look=look)
     watched = Timeline(on_open=watch.opened)
-    assert watch.take() == ()
     for k in range(3):
         for name in ("witness", "msm h"):
             with watched.span(name):
-                pass
-        if not k:
-            assert watch.take() == ()
+                assert bool(k) == (watch._thread is not None)
     # a run that ends earlier ends the look
     assert watch.take() == (SEEN,) and stopped.is_set() and looks == [2.5]
     assert watch.take() == (SEEN,)
+
+
+def test_a_run_that_ends_before_says_that_nobody_looked() -> None:
+    warnings: list[str] = []
+
+    def look(_: float, __: threading.Event) -> list[ProfiledWindow]:
+        pytest.fail("nobody should")
+
+    watch = KernelWatch(1, warnings.append, look=look)
+    for _ in range(2):
+        watch.opened("witness")
+    for _ in range(2):
+        assert watch.take() == ()
+        # after the end nobody looks any more
+        watch.opened("witness")
+    assert warnings == ["no kernels were profiled: too few partitions were begun"]
 
 
 @pytest.mark.parametrize(

@@ -38,13 +38,14 @@ class KernelWatch:
         seconds: float,
         warn: Callable[[str], None],
         *,
-        skipped: int = 1,
+        skipped: int = 2,
         look: Look | None = None,
     ) -> None:
         """Args:
         seconds: How long.
         warn: Told of what went wrong; no proof fails for it.
-        skipped: Partitions that are begun before, which may compile and load.
+        skipped: Partitions that are begun before: the first compiles and loads, the second
+            captures what it launches.
         look: Instead of torch's profiler.
         """
         self._seconds, self._warn = seconds, warn
@@ -66,7 +67,7 @@ class KernelWatch:
             return
         with self._guard:
             self._left -= 1
-            if self._left >= 0 or self._thread is not None:
+            if self._left >= 0 or self._stop.is_set() or self._thread is not None:
                 return
             self._thread = threading.Thread(target=self._run, name="kernel watch", daemon=True)
         self._thread.start()
@@ -74,6 +75,9 @@ class KernelWatch:
     def take(self) -> tuple[ProfiledWindow, ...]:
         """What was seen; ends the time if it has not ended yet."""
         if self._thread is None:
+            if not self._stop.is_set():
+                self._stop.set()
+                self._warn("no kernels were profiled: too few partitions were begun")
             return ()
         self._stop.set()
         self._thread.join(_PATIENCE)
