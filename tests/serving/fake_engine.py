@@ -44,13 +44,13 @@ REFUSALS = {
 """What `submit` raises for payloads that are `refuse WORD`."""
 
 
-def proof_of(request: ProofRequest) -> bytes:
-    return (request.digest() * 6)[:192]
+def proof_of(digest: bytes) -> bytes:
+    return (digest * 6)[:192]
 
 
 @dataclass
 class _Kept:
-    request: ProofRequest
+    digest: bytes
     report: JobReport
     watchers: list[Callable[[JobReport], None]]
 
@@ -80,7 +80,7 @@ class FakeEngine:
             wanted = request.request_id or f"job-{len(self._jobs)}"
             job_id, tries = wanted, 1
             while job_id in self._jobs:
-                if self._jobs[job_id].request.digest() == request.digest():
+                if self._jobs[job_id].digest == request.digest():
                     return Accepted(job_id, 0, joined=True)
                 tries += 1
                 job_id = f"{wanted}#{tries}"
@@ -95,7 +95,7 @@ class FakeEngine:
                 seconds=SECONDS,
             )
             before = sum(not k.report.state.ended for k in self._jobs.values())
-            self._jobs[job_id] = _Kept(request, report, [])
+            self._jobs[job_id] = _Kept(request.digest(), report, [])
             self.digests[job_id] += 1
             self._begin(job_id, word)
             return Accepted(job_id, before, joined=False)
@@ -118,7 +118,7 @@ class FakeEngine:
 
     def _prove(self, job_id: str) -> None:
         with self._guard:
-            proof = proof_of(self._jobs[job_id].request)
+            proof = proof_of(self._jobs[job_id].digest)
             self._end(job_id, state=JobState.COMPLETED, proof=proof)
 
     def _end(self, job_id: str, **changes: object) -> None:

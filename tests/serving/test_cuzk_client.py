@@ -37,7 +37,7 @@ def porep_proof(payload: bytes, request_id: str) -> str:
             vanilla_proofs=(payload,),
             sector_number=7,
             miner_id=1000,
-        )
+        ).digest()
     ).hex()
 
 
