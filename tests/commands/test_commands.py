@@ -95,7 +95,9 @@ def test_setup(place: Place, golden: Path) -> None:
 
 
 def test_prove_reports(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    assert prove.run(["--config", str(place.config), "--json", "--format", "base64"]) == 0
+    lines = place.folder / "lines.txt"
+    flags = ["--json", "--format", "base64", "--timeline-lines", str(lines)]
+    assert prove.run(["--config", str(place.config), *flags]) == 0
     report = last_json(capsys)
     assert report["ok"] and report["verified"] and report["zero_knowledge"]
     assert report["insecure_key"] and report["partitions"] == 1
@@ -109,6 +111,11 @@ def test_prove_reports(place: Place, capsys: pytest.CaptureFixture[str]) -> None
     assert out.parent == Path(report["run"])
     kinds = sorted(path.name.partition(".")[0] for path in out.parent.iterdir())
     assert kinds == ["events", "lanes", "proof", "timeline", "trace"]
+    events = [line.split(",", 4)[2] for line in lines.read_text().splitlines()]
+    assert events[-2:] == ["GPU_START", "GPU_END"] and len(events) == 6
+    cpu = report["devices"]["cpu"]
+    assert 0.5 < cpu["busy_by_stages"] <= 1 and cpu["busy_by_kernels"] is None
+    assert (cpu["workers"], cpu["clock"], cpu["trims"]) == (1, "host", 0)
 
 
 def test_verify(place: Place, proof: Path, capsys: pytest.CaptureFixture[str]) -> None:
