@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,8 +13,17 @@ from grpc_health.v1 import health_pb2
 from serving.services import HERE, service, write_config
 from serving.test_server import ask, fails, health, raw_call, stream_call, submit
 from torchzk.errors import ConfigError
+from torchzk.serving.front import method_names
 from torchzk.serving.guard import read_token
-from torchzk.serving.serve_config import LimitConfig, load_serve_config, parse_address
+from torchzk.serving.serve_config import (
+    LimitConfig,
+    ServeConfig,
+    ServedCircuit,
+    TlsConfig,
+    load_serve_config,
+    parse_address,
+)
+from torchzk.serving.status_codes import STATUS_CODES
 from torchzk.serving.wire import proving_pb2 as wire
 
 SHIPPED = sorted((HERE.parents[1] / "configs" / "serve").glob("*.yaml"))
@@ -253,3 +263,17 @@ def test_every_limit_is_in_a_config_that_ships() -> None:
     text = "".join(path.read_text() for path in SHIPPED)
     for name in LimitConfig.__dataclass_fields__:
         assert f"  {name}: " in text
+
+
+def test_the_page_says_every_key_and_every_status() -> None:
+    page = (HERE.parents[1] / "docs" / "serve.md").read_text()
+    for name in ServeConfig.__dataclass_fields__.keys() - {"limits"}:
+        assert f"`{name}`" in page
+    for name in LimitConfig.__dataclass_fields__:
+        assert f"`limits.{name}`" in page
+    for cls in (TlsConfig, ServedCircuit):
+        assert all(f"`{name}`" in page for name in cls.__dataclass_fields__)
+    rows = dict(re.findall(r"^\| `([A-Z_]+)` \| (.*) \|$", page, re.M))
+    for error, code in STATUS_CODES.items():
+        assert f"`{error.__name__}`" in rows[code.name]
+    assert all(f"| `{name}` |" in page for name in method_names())
