@@ -17,7 +17,8 @@ from fake_devices import watchdog
 from scheduler.small_proofs import ProvableCircuit, SmallJob, on, small_site
 from torchzk import api
 from torchzk.backends import Backend
-from torchzk.errors import CancelledError, ExpiredError, InputError, UnsatisfiedError
+from torchzk.circuits.post_shapes import post_shape
+from torchzk.errors import CancelledError, ConfigError, ExpiredError, InputError, UnsatisfiedError
 from torchzk.groth16.prover import Randomisers, prove
 from torchzk.scheduler.policies import POLICIES
 from torchzk.scheduler.proof_service import ProofService
@@ -258,8 +259,23 @@ def test_memory_that_runs_out_once(
     assert "proving again with a plan" in warnings[0]
 
 
-def test_who_is_more_urgent(site: api.Site) -> None:
-    with ProofService([on(site, workers=1)]) as service:
-        job = service.submit(SmallJob((1,)))
-        urgent = service.submit(SmallJob((1,)), priority=Priority.WINNING)
-    assert (job.priority, urgent.priority) == (Priority.WINDOW, Priority.WINNING)
+class OtherCircuit(ProvableCircuit):
+    """The same constraints by another name, for jobs of another kind."""
+
+    name = "other"  # type: ignore[assignment]
+
+
+def test_several_circuits_and_who_is_more_urgent(
+    site: api.Site, expected: Callable[[SmallJob], bytes]
+) -> None:
+    here = on(site, workers=1)
+    other = replace(here.session, circuit=OtherCircuit(post_shape("winning", 2048)))
+    other.take_constraints(site.session)
+    urgent = SmallJob((2,), kind="winning")
+    with ProofService([here, api.Site(other, here.keys)]) as service:
+        jobs = [service.submit(job, fixed(job)) for job in (SmallJob((1,)), urgent)]
+        jobs.append(service.submit_source({"seeds": [2]}, fixed, circuit="small"))
+        with pytest.raises(ConfigError, match="circuit third has no site here, those are: small, "):
+            service.submit_source({"seeds": [2]}, circuit="third")
+    assert [job.result() for job in jobs] == [expected(SmallJob((n,))) for n in (1, 2, 2)]
+    assert [job.priority for job in jobs] == [Priority.WINDOW, Priority.WINNING, Priority.WINDOW]

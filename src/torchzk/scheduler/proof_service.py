@@ -298,7 +298,8 @@ def _setup(sites: Sequence[Site], workers: int | None, guest: bool) -> DeviceSet
 
     Its budget for partitions: one of each kind's staging always fits, since a plan has room for
     that; more fit beside the kernels of one and the keys of all. Compute peaks are not promised,
-    for there is one at a time.
+    for there is one at a time. What checks of other jobs take meanwhile, some tens of megabytes, is
+    had of what every plan keeps back.
     """
     device = sites[0].session.device
     plans = [site.plan() for site in sites]
