@@ -45,27 +45,34 @@ def _parser() -> cli.Parser:
     parser = cli.Parser("torchzk.client", "Ask a proving service that speaks cuzk.v1.")
     verbs = parser.add_subparsers(dest="verb", required=True, parser_class=_VerbParser)
 
-    def verb(name: str, act: Verb, what: str) -> cli.Parser:
-        made: cli.Parser = verbs.add_parser(name, help=what, description=what)
+    def verb(name: str, act: Verb, what: str, *aliases: str) -> cli.Parser:
+        made: cli.Parser = verbs.add_parser(name, aliases=aliases, help=what, description=what)
         made.set_defaults(act=act)
-        made.add_argument("-a", "--address", default=DEFAULT, help="HOST:PORT or unix:///PATH")
+        made.add_argument(
+            "-a",
+            "--addr",
+            "--address",
+            dest="address",
+            default=DEFAULT,
+            help="HOST:PORT or unix:///PATH",
+        )
         made.add_argument("--token-file", type=Path, metavar="FILE", help="its token")
         made.add_argument("--ca", type=Path, metavar="PEM", help="who vouches for it; TLS")
         made.add_argument("--certificate", type=Path, metavar="PEM", help="shown to it")
         made.add_argument("--private-key", type=Path, metavar="PEM", help="of the certificate")
         return made
 
-    for name, act, what in (
+    for name, act, what, *theirs in (
         ("submit", _submit, "have a request accepted, and print its job"),
-        ("prove", _prove, "submit, and wait for the proof"),
-        ("bench", bench, "the same proof many times, and how long it takes"),
+        ("prove", _prove, "submit, and wait for the proof", "single"),
+        ("bench", bench, "the same proof many times, and how long it takes", "batch"),
     ):
-        made = verb(name, act, what)
+        made = verb(name, act, what, *theirs)
         _add_request_flags(made)
         if name == "prove":
             _add_proof_flags(made)
         if name == "bench":
-            made.add_argument("-n", "--count", type=_count, default=3, help="proofs in all")
+            made.add_argument("-c", "--count", type=_count, default=3, help="proofs in all")
             made.add_argument("-j", "--concurrency", type=_count, default=1, help="at once")
     waits = verb("await", _await, "wait for the proof of a job")
     waits.add_argument("job")

@@ -94,7 +94,7 @@ def test_prove_writes_the_proof(
     asked = Asked(capsys, "prove", "-a", where, *flags, "--registered-proof", 13, "--out", out)
     assert asked.code == 0 and asked.out == ""
     assert "queue wait 0.001 s, srs load 0.002 s, synthesis 0.003 s" in asked.err
-    again = Asked(capsys, "prove", "-a", where, *flags, "--registered-proof", 13)
+    again = Asked(capsys, "single", "-a", where, *flags, "--registered-proof", 13)
     assert bytes.fromhex(again.out.strip()) == out.read_bytes() and len(out.read_bytes()) == 192
     # base64 alone is one proof
     one = tmp_path / "one"
@@ -150,8 +150,9 @@ def test_keys_status_and_metrics(capsys: pytest.CaptureFixture[str], where: str)
 def test_bench_prints_what_cuzks_tool_prints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str
 ) -> None:
-    flags = [*porep(tmp_path, "after 0.2"), "--count", 4, "-j", 4]
-    asked = Asked(capsys, "bench", "-a", where, *flags)
+    flags = [*porep(tmp_path, "after 0.2"), "-c", 4, "-j", 4]
+    # cuzk's word for it
+    asked = Asked(capsys, "batch", "--addr", where, *flags)
     assert asked.code == 0
     lines = asked.out.splitlines()
     assert lines[0] == "=== Batch Benchmark ===" and lines[1] == "proof type:  porep"

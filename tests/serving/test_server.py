@@ -138,6 +138,25 @@ def test_an_upload_that_stalls_is_ended_and_holds_up_one_place_only(tmp_path: Pa
         assert "did not arrive in 0.5 s" in stalled.details()
 
 
+def test_calls_beyond_the_limit_are_refused_at_once(tmp_path: Path) -> None:
+    text = "listen: 127.0.0.1:0\nlimits: {calls: 4}\n"
+    with (
+        service(write_config(tmp_path, text)) as (_, where),
+        grpc.insecure_channel(where) as channel,
+    ):
+        job = submit(channel, b"hold")
+        raw = wire.AwaitProofRequest(job_id=job).SerializeToString()
+        waiting = [raw_call(channel, "AwaitProof").future(raw) for _ in range(4)]
+        time.sleep(0.3)
+        with pytest.raises(grpc.RpcError) as refused:
+            raw_call(channel, "AwaitProof")(raw, timeout=5)
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert not any(future.done() for future in waiting)
+        waiting[0].cancel()
+        time.sleep(0.3)
+        ask(channel, "GetStatus", wire.GetStatusRequest(), wire.GetStatusResponse)
+
+
 def test_a_socket_is_its_owners_and_goes_with_the_service(tmp_path: Path) -> None:
     path = tmp_path / "zk.sock"
     config = write_config(tmp_path, f"listen: unix://{path}\n")
