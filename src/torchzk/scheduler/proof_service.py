@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,10 @@ from torchzk.scheduler.worker_device import CpuDevice, CudaDevice
 
 PRIORITIES: Mapping[str, Priority] = {"winning": Priority.WINNING, "window": Priority.WINDOW}
 """Of kinds of proofs that have less time than others."""
+
+_SWITCH = 1e-4
+"""Seconds after which a thread that computes gives way to one that waits for the interpreter. Who
+launches kernels waits for it after every launch, behind another's final sums: by default 5 ms."""
 
 WORKERS = {"cpu": 1, "cuda": 2}
 """Of a device by default: one hides the host's part of another's partition."""
@@ -86,6 +91,8 @@ class ProofService:
         return self._service
 
     def __enter__(self) -> ProofService:
+        self._switch = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH)
         self._service.__enter__()
         return self
 
@@ -95,7 +102,10 @@ class ProofService:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._service.__exit__(kind, error, trace)
+        try:
+            self._service.__exit__(kind, error, trace)
+        finally:
+            sys.setswitchinterval(self._switch)
 
     def submit(
         self,
