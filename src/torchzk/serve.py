@@ -54,6 +54,9 @@ def command(open_engine: OpenEngine) -> cli.Command:
 
 
 async def _serve(config: ServeConfig, engine: Engine, screen: cli.Screen) -> cli.Report:
+    # late: torch is loaded with it, which a fault in the config need not wait for
+    from torchzk.serving.status_server import open_pages
+
     where = ""
 
     def started(address: str) -> None:
@@ -63,8 +66,14 @@ async def _serve(config: ServeConfig, engine: Engine, screen: cli.Screen) -> cli
         if not screen.json:
             print(address, flush=True)
 
+    def failed(error: BaseException) -> None:
+        screen.line(f"cannot say how it is: {type(error).__name__}: {error}")
+
     server = Server(config, engine, report=screen.line)
-    left = await server.run(started)
+    with open_pages(config, engine, failed) as pages:
+        if pages is not None:
+            screen.line(f"shows itself on {pages.url}")
+        left = await server.run(started)
     if left:
         screen.warn(f"{left} jobs have not ended; they go on at the next start")
     return {"listen": where, "jobs_left": left}

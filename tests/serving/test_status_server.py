@@ -8,6 +8,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from fake_devices import gate, watchdog
 from serving.durable import Rig, request, rig
 from torchzk.errors import ConfigError
 from torchzk.serving.engine import EngineStatus
-from torchzk.serving.status_server import StatusServer
+from torchzk.serving.serve_config import ServeConfig, ServedCircuit
+from torchzk.serving.status_server import StatusServer, open_pages
 
 TOKEN = "a token of some length"
 
@@ -144,6 +146,24 @@ def test_a_token_is_wanted_for_what_tells_something(made: Rig) -> None:
 def test_addresses_that_are_refused(made: Rig, listen: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         StatusServer(made.engine, listen, token=TOKEN)
+
+
+def test_pages_of_a_config(made: Rig, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef")
+    token.chmod(0o600)
+    circuits = (ServedCircuit(kind="window", sector_size=2048, keys="dev"),)
+    config = ServeConfig(
+        circuits=circuits, data=tmp_path, status_listen="127.0.0.1:0", token_file=token
+    )
+    with open_pages(config, made.engine, lambda _: None) as server:
+        assert server is not None and ask(server, "/status")[0] == 401
+        assert ask(server, "/status", authorization="Bearer 0123456789abcdef")[0] == 200
+    with open_pages(replace(config, status_listen=None), made.engine, lambda _: None) as nothing:
+        assert nothing is None
+    for bad, words in (("0.0.0.0:9821", "other machines"), ("unix:///tmp/x", "ADDRESS:PORT")):
+        with pytest.raises(ConfigError, match=f"status_listen: .*{words}"):
+            replace(config, status_listen=bad)
 
 
 def test_an_address_that_is_taken(made: Rig) -> None:

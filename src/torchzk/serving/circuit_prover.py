@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import torch
 
@@ -11,11 +13,12 @@ from torchzk.circuits.circuit import Job
 from torchzk.errors import ConfigError, NotFoundError, ProtocolError
 from torchzk.scheduler import machine
 from torchzk.scheduler.proof_service import WORKERS
-from torchzk.scheduler.proof_work import ProofPartition, UnreadWork
+from torchzk.scheduler.proof_work import ProofPartition, Site, UnreadWork
 from torchzk.scheduler.worker_device import Device
 from torchzk.serving.circuit_ids import circuit_name_of
 from torchzk.serving.circuit_sites import CircuitSites
 from torchzk.serving.engine import DeviceReport, Evicted, KeyReport, Preloaded, ProofRequest
+from torchzk.serving.fault_stages import faulty_partitions, write_stages
 from torchzk.serving.request_source import check_agrees, source_of
 from torchzk.timeline import Timeline
 
@@ -27,6 +30,10 @@ class RequestWork:
         self._circuit = circuit
         self._request: ProofRequest | None = request
         self._inner: UnreadWork | None = None
+        self._sites: Mapping[str, Site] = {}
+        self._made: dict[int, tuple[Site, ProofPartition]] = {}
+        self.key_seconds = 0.0
+        """How long it waited for its key."""
 
     @property
     def n_partitions(self) -> int:
@@ -43,7 +50,9 @@ class RequestWork:
         request, self._request = self._request, None
         if request is None:
             raise ProtocolError("a request is read twice")
+        began = time.monotonic()
         sites, give_back = self._circuit.lease()
+        self.key_seconds, self._sites = time.monotonic() - began, sites
         # however its job ends, and whoever forgets it
         self._give_back = weakref.finalize(self, give_back)
         said = source_of(request)
@@ -58,7 +67,9 @@ class RequestWork:
         self._proof.check()
 
     def partition(self, index: int, device: Device, timeline: Timeline) -> ProofPartition:
-        return self._proof.partition(index, device, timeline)
+        made = self._proof.partition(index, device, timeline)
+        self._made[index] = self._sites[device.name], made
+        return made
 
     def finish(self, pieces: Sequence[bytes]) -> bytes:
         """As `ProofWork.finish`; the key is nothing to it afterwards."""
@@ -66,6 +77,17 @@ class RequestWork:
             return self._proof.finish(pieces)
         finally:
             self._give_back()
+
+    def faulty(self, pieces: Sequence[bytes]) -> Sequence[int]:
+        """As `NamesFaults.faulty`."""
+        site = next(iter(self._sites.values()))
+        return faulty_partitions(site.session, site.keys.verifying, self._proof.job, pieces)
+
+    def explain(self, partitions: Sequence[int], folder: Path) -> None:
+        """As `NamesFaults.explain`, of partitions that were proved in this process."""
+        made = {k: self._made[k] for k in partitions if k in self._made}
+        parts = {k: (site, part.sums) for k, (site, part) in made.items()}
+        write_stages(folder, self._proof.job, parts)
 
     @property
     def _proof(self) -> UnreadWork:

@@ -81,6 +81,7 @@ class Dispatcher:
         self.totals = Counter(store.totals())
         self._backlog: dict[work.Priority, list[LiveJob]] = {p: [] for p in work.Priority}
         self._closing = False
+        self._explaining: list[threading.Thread] = []
         self._swept = time.monotonic()
         self._recorder = Recorder[_Ended](
             self._take, self._write, self._tell, self._tick, self.on_error, grace=grace
@@ -132,6 +133,8 @@ class Dispatcher:
             for live in self.live.values():
                 live.left = True
         self._service.close(cancel=True)
+        for thread in self._explaining:
+            thread.join(max(end - time.monotonic(), 1.0))
         return self._recorder.close()
 
     def _at_work(self) -> bool:
@@ -216,6 +219,9 @@ class Dispatcher:
                 partial(self._store.save_payload, row),
             )
             live.suspects = evidence.suspects
+            if evidence.explain is not None:
+                # others' proofs are not to wait for it
+                self._explain(evidence.explain)
             where = str(evidence.folder)
         except Exception as error:
             self.on_error(error)
@@ -227,6 +233,18 @@ class Dispatcher:
             devices=", ".join(sorted(live.suspects)),
             evidence=where,
         )
+
+    def _explain(self, explain: Callable[[], None]) -> None:
+        def run() -> None:
+            try:
+                explain()
+            except Exception as error:
+                self.on_error(error)
+
+        thread = threading.Thread(target=run, name="evidence", daemon=True)
+        with self.guard:
+            self._explaining = [t for t in self._explaining if t.is_alive()] + [thread]
+        thread.start()
 
     def _take(self, ended: _Ended) -> bool:
         """What becomes of a job that the service is done with. In the recorder's thread."""

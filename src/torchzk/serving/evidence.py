@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from torchzk.files import atomic_write, make_folder
@@ -25,6 +26,8 @@ class Evidence:
     """None where nothing could be written."""
     suspects: frozenset[str]
     """Devices that made what does not hold."""
+    explain: Callable[[], None] | None = None
+    """Adds what names the stage, which may take minutes; None where nobody knows more."""
 
 
 def keep_evidence(
@@ -64,6 +67,5 @@ def keep_evidence(
     with atomic_write(folder / "fault.json") as file:
         file.write(json.dumps(report, indent=1).encode())
     save_payload(folder / "payload")
-    if isinstance(work, NamesFaults):
-        work.explain(bad, folder)
-    return Evidence(folder, suspects)
+    explain = partial(work.explain, bad, folder) if isinstance(work, NamesFaults) else None
+    return Evidence(folder, suspects, explain)

@@ -15,6 +15,7 @@ from torchzk.errors import ProofError, ProtocolError
 from torchzk.scheduler.work import JobWork, PartitionWork
 from torchzk.scheduler.worker_device import Device
 from torchzk.serving.engine import JobSeconds, PartitionReport
+from torchzk.serving.prover import WaitsForKey
 from torchzk.timeline import Timeline
 
 _AT_WORK = ("synthesizing", "synth_done", "gpu")
@@ -73,7 +74,7 @@ class KeptWork:
         self._guard = threading.Lock()
         self._parts: list[_Part] = []
         self._begun: float | None = None
-        self._host = self._device = 0.0
+        self._host = self._device = self._key = 0.0
 
     @property
     def running(self) -> bool:
@@ -100,13 +101,21 @@ class KeptWork:
         """What it took so far."""
         with self._guard:
             return JobSeconds(
-                queue_wait=queue_wait, synthesis=self._host, device=self._device, total=total
+                queue_wait=queue_wait,
+                key_load=self._key,
+                synthesis=self._host,
+                device=self._device,
+                total=total,
             )
 
     def read(self) -> None:
         with self._on_host():
             self._inner = self._make()
             self._inner.read()
+        if isinstance(self._inner, WaitsForKey):
+            with self._guard:
+                self._key = self._inner.key_seconds
+                self._host -= self._key
 
     def check(self) -> None:
         with self._on_host():

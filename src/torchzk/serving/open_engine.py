@@ -35,7 +35,7 @@ def open_engine(config: ServeConfig, warn: Callable[[str], None]) -> Iterator[Du
         ResourceError: Memory or disk do not suffice, or the folder is another service's.
     """
     metrics, log = Metrics(), EventLog()
-    timeline = Timeline(on_close=metrics.on_span)
+    timeline = Timeline(on_close=metrics.on_span, on_level=metrics.on_level)
     with ExitStack() as keys, ExitStack() as opened:
         # at once where there is somebody else, and not after minutes of keys
         store = opened.enter_context(JobStore(config.data, keep_seconds=config.limits.keep_results))
@@ -51,6 +51,9 @@ def open_engine(config: ServeConfig, warn: Callable[[str], None]) -> Iterator[Du
                 metrics.key_loaded(loaded.seconds)
                 log("preload", circuit=circuit.name, seconds=loaded.seconds)
         service = ProofService([site for c in circuits for site in c.sites()]).service
+        for circuit in circuits:
+            for site in circuit.sites():
+                metrics.planned(site.device, circuit.name, site.plan().peak)
         engine = DurableEngine(
             store,
             opened.enter_context(service),

@@ -45,6 +45,16 @@ class Prover(Protocol):
 
 
 @runtime_checkable
+class WaitsForKey(Protocol):
+    """A work that gets its key when it is read."""
+
+    @property
+    def key_seconds(self) -> float:
+        """How long that took."""
+        ...
+
+
+@runtime_checkable
 class NamesFaults(Protocol):
     """A work that can tell more of a proof of its that does not hold."""
 

@@ -98,6 +98,10 @@ class ServeConfig:
     """`ADDRESS:PORT`, `[ADDRESS]:PORT` or `unix:///PATH`. An address that is not this machine's
     own needs `tls` and `token_file`."""
 
+    status_listen: str | None = None
+    """Where HTTP is answered: `/metrics`, `/status`, `/healthz`, `/readyz` and a page that shows
+    it live. As `listen`, but no socket; nowhere by default."""
+
     socket_access: Literal["owner", "group", "all"] = "owner"
     """Who may connect to a Unix socket."""
 
@@ -133,13 +137,21 @@ class ServeConfig:
         # what is wrong with device or workers is found where they belong
         self.run_config(self.circuits[0])
         address = parse_address(self.listen)
-        if not address.local and (self.tls is None or self.token_file is None):
-            raise ConfigError(
-                f"listen: {self.listen} can be reached from other machines; give tls and"
-                " token_file, or listen on 127.0.0.1 or a Unix socket"
-            )
+        self._check_reach("listen", self.listen)
+        if self.status_listen is not None:
+            self._check_reach("status_listen", self.status_listen)
+            if parse_address(self.status_listen).socket:
+                raise ConfigError("status_listen: must be ADDRESS:PORT, HTTP needs no socket")
         if address.socket and self.tls is not None:
             raise ConfigError("tls: is for addresses of a network, listen is a Unix socket")
+
+    def _check_reach(self, name: str, listen: str) -> None:
+        """Refuse to be reached by others than this machine without TLS and a token."""
+        if not parse_address(listen).local and (self.tls is None or self.token_file is None):
+            raise ConfigError(
+                f"{name}: {listen} can be reached from other machines; give tls and"
+                " token_file, or listen on 127.0.0.1 or a Unix socket"
+            )
 
     def run_config(self, circuit: ServedCircuit) -> Config:
         """What a session for one circuit is opened with."""

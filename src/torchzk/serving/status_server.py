@@ -13,6 +13,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
@@ -24,7 +25,8 @@ from typing import Any
 import torchzk
 from torchzk.errors import ConfigError
 from torchzk.serving.engine import Engine
-from torchzk.serving.serve_config import parse_address
+from torchzk.serving.guard import read_token
+from torchzk.serving.serve_config import ServeConfig, parse_address
 from torchzk.serving.status_json import status_json
 
 _PATIENCE = 10.0
@@ -96,6 +98,24 @@ class StatusServer:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+def open_pages(
+    config: ServeConfig, engine: Engine, on_error: Callable[[BaseException], None]
+) -> AbstractContextManager[StatusServer | None]:
+    """The pages that a config asks for, if it does; arguments and errors as `StatusServer`."""
+    if config.status_listen is None:
+        return nullcontext()
+    token = None if config.token_file is None else read_token(config.token_file)
+    tls = None
+    # on this machine nobody needs a certificate to look
+    if config.tls is not None and not parse_address(config.status_listen).local:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            tls.load_cert_chain(config.tls.certificate, config.tls.private_key, password="")
+        except OSError as e:
+            raise ConfigError(f"tls: {config.tls.certificate}: {e.strerror or e}") from e
+    return StatusServer(engine, config.status_listen, token=token, tls=tls, on_error=on_error)
 
 
 class Pages:
