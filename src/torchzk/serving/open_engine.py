@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from torchzk.backends import compile_ahead
@@ -44,7 +44,7 @@ def open_engine(config: ServeConfig, warn: Callable[[str], None]) -> Iterator[Du
             sessions = open_sessions(config.run_config(served), timeline, warn)
             circuits.append(CircuitSites(sessions, warn))
             keys.callback(circuits[-1].close)
-        _compile(circuits[0].sessions[0], warn)
+        _compile(circuits[0].sessions, warn)
         for circuit, served in zip(circuits, config.circuits, strict=True):
             if served.preload:
                 loaded = circuit.preload()
@@ -72,12 +72,14 @@ def open_engine(config: ServeConfig, warn: Callable[[str], None]) -> Iterator[Du
             raise
 
 
-def _compile(session: Session, warn: Callable[[str], None]) -> None:
-    """All kernels of the backend, and whether they compute right here."""
+def _compile(sessions: Sequence[Session], warn: Callable[[str], None]) -> None:
+    """All kernels of the backend, and whether they compute right on every device."""
+    session = sessions[0]
     if session.choice.advice:
         warn(session.choice.advice)
     if session.choice.name != "torch":
         warmed = compile_ahead(session.choice.name, session.device, lambda _: None)
         for fault in warmed.failed if warmed else ():
             warn(f"a kernel does not compile: {fault}")
-        session.variant()
+        for session in sessions:
+            session.variant()
