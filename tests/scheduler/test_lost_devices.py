@@ -55,13 +55,17 @@ def test_nothing_is_begun_on_a_device_that_is_set_aside() -> None:
         if threading.current_thread().name.startswith("a "):
             hook()
             raise GoneError("an illegal address")
+        # or it would be done before the others begin
+        assert staged.wait(20)
 
-    script = Script(12, hooks={"compute": break_it}, seconds={"compute": 0.002})
+    staged = threading.Event()
+    script = Script(12, hooks={"compute": break_it})
     with watchdog(), Service(setups(a, b, workers=3)) as service:
         job = service.submit("job", FakeJob("job", script, referee))
         assert reached.wait(20)
         settle(lambda: referee.calls["a stage"], 3)
         assert referee.calls["a stage"] == 3
+        staged.set()
         go.set()
         assert job.result(20) == proof(12)
     assert referee.calls["a compute"] == 1 and a.used == b.used == 0

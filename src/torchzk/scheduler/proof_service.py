@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +20,6 @@ from torchzk.scheduler.worker_device import CpuDevice, CudaDevice
 
 PRIORITIES: Mapping[str, Priority] = {"winning": Priority.WINNING, "window": Priority.WINDOW}
 """Of kinds of proofs that have less time than others."""
-
-_SWITCH = 1e-4
-"""Seconds after which a thread that computes gives way to one that waits for the interpreter. Who
-launches kernels waits for it after every launch, behind another's final sums: by default 5 ms."""
 
 WORKERS = {"cpu": 1, "cuda": 2}
 """Of a device by default: one hides the host's part of another's partition."""
@@ -91,8 +86,6 @@ class ProofService:
         return self._service
 
     def __enter__(self) -> ProofService:
-        self._switch = sys.getswitchinterval()
-        sys.setswitchinterval(_SWITCH)
         self._service.__enter__()
         return self
 
@@ -102,10 +95,7 @@ class ProofService:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
-            self._service.__exit__(kind, error, trace)
-        finally:
-            sys.setswitchinterval(self._switch)
+        self._service.__exit__(kind, error, trace)
 
     def submit(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,9 @@ from torchzk.scheduler.worker_device import Device
 from torchzk.scheduler.workers import DeviceWorkers
 from torchzk.timeline import Timeline
 
+_SWITCH = 1e-4
+"""Seconds after which a thread that computes gives way to one that waits for the interpreter. Who
+launches kernels waits for it after every launch, behind another's final sums: by default 5 ms."""
 _PATIENCE = 5.0
 """Seconds that closing waits for a worker of a device that was set aside: it may hang."""
 
@@ -77,7 +81,7 @@ class Service:
         names = [setup.device.name for setup in devices]
         if len(set(names)) != len(names) or any(setup.workers < 0 for setup in devices):
             raise ProtocolError(f"devices {names}: each is there once, with 0 workers or more")
-        self._clock = clock
+        self._clock, self._switch = clock, sys.getswitchinterval()
         self._monitor = monitor = threading.Condition(threading.RLock())
         self._submitted = JobQueue("submitted", limits.submitted, head_start)
         self._read = JobQueue("read", limits.read, head_start)
@@ -125,6 +129,7 @@ class Service:
         return len(self._unwatch)
 
     def __enter__(self) -> Service:
+        sys.setswitchinterval(_SWITCH)
         for station in self._stations:
             station.start()
         for workers in self._workers.values():
@@ -222,6 +227,7 @@ class Service:
         for name, workers in self._workers.items():
             workers.join(None if name in self._pool.devices else _PATIENCE)
         self._keeper.join()
+        sys.setswitchinterval(self._switch)
 
     def _finish(self, job: Job) -> bytes:
         result = job.work.finish(self._pool.pieces(job))
