@@ -253,10 +253,12 @@ def real(stub: Any) -> dict[str, Any]:
     damaged[20] ^= 1
     bad.vanilla_proofs[0] = bytes(damaged)
     failed = shown(prove(stub, bad))
+    unknown = code_of(lambda: stub.AwaitProof(pb.AwaitProofRequest(job_id="none")))
     began = time.monotonic()
     done = shown(prove(stub, request, timeout=280))
     return {
         "bad": failed,
+        "unknown": unknown[0],
         # of one id, but of two payloads: a job each
         "done": [request.request_id, *done[1:]],
         "seconds": time.monotonic() - began,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 import time
 from collections import Counter
@@ -194,6 +195,9 @@ class FakeEngine:
                 pinned_limit_bytes=100,
                 ready=self.ready,
             )
+
+    def refused(self, call: str, code: str) -> None:
+        print(f"refused {call}: {code}", file=sys.stderr)
 
     def metrics(self) -> str:
         with self._guard:

@@ -19,7 +19,6 @@ async def serve(config: Path) -> int:
         load_serve_config(config),
         FakeEngine(),
         report=lambda text: print(text, file=sys.stderr, flush=True),
-        refused=lambda name, code: print(f"refused {name}: {code.name}", file=sys.stderr),
     )
     return await server.run(started=lambda where: print(where, flush=True))
 

@@ -91,6 +91,7 @@ def test_a_token_is_needed_for_all_but_health(tmp_path: Path) -> None:
         assert process.stderr
         said = process.stderr.read()
         assert "refused Prove: UNAUTHENTICATED" in said and TOKEN not in said
+        assert "refused other: UNAUTHENTICATED" in said and "Nothing" not in said
 
 
 def test_tls_and_token(tmp_path: Path) -> None:

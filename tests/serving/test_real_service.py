@@ -68,7 +68,9 @@ def test_a_proof_for_cuzks_client(golden: Path, tmp_path: Path, kind: str, name:
         job_id, status, proof, message = said["done"]
         assert (job_id, status, message) == ("real", "COMPLETED", "")
         verify(tmp_path, kind, job_file, bytes.fromhex(proof))
-        assert "torchzk_" in said["metrics"]
+        assert said["unknown"] == "NOT_FOUND"
+        counted = 'torchzk_calls_refused_total{call="AwaitProof",status="NOT_FOUND"} 1.0'
+        assert counted in said["metrics"].splitlines()
         # as the machine does when it has had enough
         process.kill()
         process.wait()

@@ -73,6 +73,8 @@ class DurableEngine:
         self._clock = clock
         self._accepting = threading.Lock()
         self._draining = False
+        self._left: int | None = None
+        """Jobs for the next start, once it is closed."""
         self._started = time.monotonic()
         self._jobs = jobs = Dispatcher(
             store, service, prover, self._metrics, self._log, grace, clock
@@ -157,6 +159,10 @@ class DurableEngine:
         with self._guard:
             return dict(self._jobs.totals)
 
+    def refused(self, call: str, code: str) -> None:
+        """As `Engine.refused`."""
+        self._metrics.call_refused(call, code)
+
     def metrics(self) -> str:
         """As `Engine.metrics`."""
         return self._metrics.text()
@@ -183,14 +189,18 @@ class DurableEngine:
 
     def close(self, patience: float) -> int:
         """As `Engine.close`; service and store are closed then."""
+        if self._left is not None:
+            return self._left
         self.drain()
         unwritten = self._jobs.close(patience)
         try:
+            self._store.rest()
             left = len(self._store.unfinished())
         except TorchzkError as error:
             self._jobs.on_error(error)
             left = len(self._jobs.live)
         self._store.close()
+        self._left = left
         self._log("stopped", jobs_left=left, ends_not_written=unwritten)
         return left
 

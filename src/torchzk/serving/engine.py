@@ -275,6 +275,10 @@ class Engine(Protocol):
         """Devices, keys and counts now."""
         ...
 
+    def refused(self, call: str, code: str) -> None:
+        """Count a call that was refused, by engine or front; both words are from closed lists."""
+        ...
+
     def metrics(self) -> str:
         """Metrics in Prometheus' text format."""
         ...

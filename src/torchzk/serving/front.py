@@ -46,18 +46,16 @@ class Front:
         self,
         engine: Engine,
         limits: LimitConfig,
-        refused: Callable[[str, grpc.StatusCode], None],
         report: Callable[[str], None],
     ) -> None:
         """
         Args:
             engine: Has the jobs.
             limits: Of the config.
-            refused: Told the method and the code of each call that is refused.
             report: Told of faults of ours, with their traceback.
         """
         self._engine, self._limits = engine, limits
-        self._refused, self._report = refused, report
+        self._report = report
         self._uploads = asyncio.Semaphore(limits.uploads)
         # keys load for minutes: who asks for status or cancels must not wait behind them
         self._submitting = ThreadPoolExecutor(limits.uploads, "submit")
@@ -109,7 +107,7 @@ class Front:
             code, details = status_of(e)
             if code is grpc.StatusCode.INTERNAL:
                 self._report(f"{name}: {''.join(traceback.format_exception(e))}")
-            self._refused(name, code)
+            self._engine.refused(name, code.name)
             return bytes(await context.abort(code, details))
 
     async def _submit_proof(self, context: _Context) -> Message:

@@ -60,6 +60,7 @@ class Metrics:
         self._resumed = counter("jobs_resumed", "Jobs of an earlier process.", "proof_kind")
         self._ended = counter("jobs_ended", "Jobs, by how they ended.", "proof_kind", "state")
         self._refused = counter("requests_refused", "Requests, by error.", "error")
+        self._calls = counter("calls_refused", "Calls, by gRPC's status.", "call", "status")
         self._partitions = counter(
             "partitions_proved", "Partitions proved.", "proof_kind", "device"
         )
@@ -119,6 +120,10 @@ class Metrics:
         """A request was turned away."""
         known = isinstance(error, TorchzkError)
         self._refused.labels(type(error).__name__ if known else "other").inc()
+
+    def call_refused(self, call: str, code: str) -> None:
+        """A call was refused, before it came to the engine or after."""
+        self._calls.labels(call, code).inc()
 
     def ended(self, report: JobReport) -> None:
         """A job ended."""

@@ -23,7 +23,7 @@ from grpc_reflection.v1alpha import reflection
 
 from torchzk.errors import ConfigError
 from torchzk.serving.engine import Engine
-from torchzk.serving.front import SERVICE, Front
+from torchzk.serving.front import SERVICE, Front, method_names
 from torchzk.serving.guard import TokenGuard, read_token, server_credentials
 from torchzk.serving.serve_config import Address, LimitConfig, ServeConfig, parse_address
 
@@ -44,14 +44,12 @@ class Server:
         config: ServeConfig,
         engine: Engine,
         report: Callable[[str], None],
-        refused: Callable[[str, grpc.StatusCode], None] = _nothing,
     ) -> None:
         """
         Args:
             config: Where it listens, who may call, how much is taken.
             engine: Has the jobs.
             report: Told what an operator should know, faults of ours among it.
-            refused: Told the method and the code of each call that is refused.
 
         Raises:
             ConfigError: Token or certificate cannot be used.
@@ -60,8 +58,8 @@ class Server:
         self._address = parse_address(config.listen)
         guards: list[grpc.aio.ServerInterceptor] = []
         if config.token_file is not None:
-            guards.append(TokenGuard(read_token(config.token_file), refused))
-        self._front = Front(engine, config.limits, refused, report)
+            guards.append(TokenGuard(read_token(config.token_file), self._count))
+        self._front = Front(engine, config.limits, report)
         self._server = grpc.aio.server(
             handlers=[self._front.handlers()],
             interceptors=guards,
@@ -72,6 +70,10 @@ class Server:
         health_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
+
+    def _count(self, method: str, code: grpc.StatusCode) -> None:
+        """A call that the guard refuses; what is none of ours has no name of its own."""
+        self._engine.refused(method if method in method_names() else "other", code.name)
 
     async def start(self) -> str:
         """Listen, and return where, as a client is told it.
