@@ -22,6 +22,7 @@ from torchzk.errors import (
 )
 from torchzk.scheduler.service import Limits
 from torchzk.serving.engine import Engine, JobState, Priority, ProofKind
+from torchzk.serving.job_store import JobStore
 from torchzk.serving.queue_places import QueueLimits
 
 SLOW = {"compute": 0.3}
@@ -237,6 +238,7 @@ def test_what_was_accepted_goes_on_after_a_stop(tmp_path: Path) -> None:
         go.set()
         # what runs is finished, what waits is left
         left = first.engine.close(20.0)
+        assert first.engine.close(20.0) == left
     assert left == 4 and len(first.prover.jobs) >= 2
     with watchdog(), rig(tmp_path) as second:
         assert second.engine.job("done").proof == done.proof
@@ -300,6 +302,53 @@ def test_a_locked_database_holds_up_nobody_for_ever(tmp_path: Path) -> None:
         assert made.engine.close(0) == 0
     with watchdog(), rig(tmp_path) as again:
         assert again.engine.job("x").proof == proof(2)
+
+
+def test_a_job_that_processes_die_at_is_given_up(tmp_path: Path) -> None:
+    wanted = request("x", n=2)
+    store = JobStore(tmp_path)
+    row, _ = store.accept(wanted, wanted.digest())
+    other, _ = store.accept(request("y", n=1), request("y", n=1).digest())
+    for _ in range(5):
+        store.begin(row)
+    store.begin(other)
+    store.close()
+    with watchdog(), rig(tmp_path) as r:
+        report = r.end("x")
+        assert (report.state, report.error_type) == (JobState.FAILED, "ResourceError")
+        assert "died 5 times" in report.error_message
+        assert r.end("y").state is JobState.COMPLETED
+
+
+def test_a_stop_in_order_blames_nobody(tmp_path: Path) -> None:
+    hook, reached, go = gate()
+    for _ in range(6):
+        made = Rig(tmp_path)
+        with watchdog():
+            made.prover.hooks = {"compute": hook}
+            made.engine.watch(made.engine.submit(request("x", n=4, hooked=1)).job_id, print)
+            assert reached.wait(20)
+            reached.clear()
+            closing = threading.Thread(target=made.engine.close, args=(0.0,))
+            closing.start()
+            time.sleep(0.02)
+            go.set()
+            closing.join()
+            go.clear()
+    with watchdog(), rig(tmp_path) as r:
+        assert r.end("x").state is JobState.COMPLETED
+
+
+def test_an_urgent_job_waits_for_what_is_in_work_and_nothing_else(tmp_path: Path) -> None:
+    with watchdog(), rig(tmp_path, workers=2) as r:
+        for k in range(100):
+            r.engine.submit(request(f"{k}", n=1, k=k, takes={"compute": 0.01}))
+        before = len([job for _, job in r.prover.jobs if job.started])
+        assert before < 80
+        r.engine.submit(request("win", ProofKind.WINNING, Priority.CRITICAL, n=1))
+        r.end("win")
+        # those in work, and those that took their place while it was read and checked
+        assert len([job for _, job in r.prover.jobs if job.started]) - before < 12
 
 
 def test_without_devices_jobs_fail_and_no_more_are_taken(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import sqlite3
@@ -15,6 +16,8 @@ from serving.durable import Rig, request, rig
 from torchzk.errors import QueueFullError
 from torchzk.scheduler.service import Limits
 from torchzk.serving.engine import JobReport, JobState, Priority, ProofKind, ProofRequest
+from torchzk.serving.kept_work import KeptWork
+from torchzk.serving.live_job import LiveJob
 from torchzk.serving.queue_places import QueueLimits
 
 CLIENTS, JOBS = 16, 1000
@@ -72,6 +75,11 @@ class Client:
             leave()
             self.ends[job_id] = self.ends[job_id]
 
+    @property
+    def told(self) -> bool:
+        """Whether every end was heard of that was waited for."""
+        return all(self.ends[i] for i, (act, _) in self.asked.items() if act != "leave")
+
     def submit(self, wanted: ProofRequest) -> str:
         while True:
             try:
@@ -79,6 +87,11 @@ class Client:
             except QueueFullError:
                 self.refused += 1
                 time.sleep(0.02)
+
+
+def in_memory() -> list[object]:
+    gc.collect()
+    return [o for o in gc.get_objects() if type(o) in (LiveJob, KeptWork)]
 
 
 def busy(made: Rig) -> bool:
@@ -100,7 +113,7 @@ def test_each_accepted_job_ends_once_and_in_the_right_state(tmp_path: Path) -> N
         for thread in threads:
             thread.join()
         assert [client.error for client in clients] == [None] * CLIENTS
-        while busy(r):
+        while busy(r) or not all(client.told for client in clients):
             time.sleep(0.01)
         reports = {report.job_id: report for report in r.engine.jobs()}
         assert len(reports) == JOBS
@@ -133,6 +146,9 @@ def test_each_accepted_job_ends_once_and_in_the_right_state(tmp_path: Path) -> N
             if line.startswith("torchzk_jobs_ended_total{")
         ]
         assert sum(float(line.rpartition(" ")[2]) for line in counted) == JOBS
+        # nothing of them is left in memory, as soon as the last is told
+        while in_memory():
+            time.sleep(0.05)
         assert list((tmp_path / "payloads").iterdir()) == []
     with sqlite3.connect(tmp_path / "jobs.sqlite") as sql:
         assert sql.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -197,8 +197,9 @@ class Job:
             self._result, self._error, self._work = result, error, None
             self._state = state_after(error)
             self._over.set()
-        if self._on_end is not None:
-            self._on_end(self)
+            on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end(self)
 
 
 def state_after(error: BaseException | None) -> JobState:

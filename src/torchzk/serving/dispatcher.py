@@ -24,6 +24,7 @@ from torchzk.errors import (
     ProofError,
     ProtocolError,
     QueueFullError,
+    ResourceError,
     TorchzkError,
 )
 from torchzk.scheduler import work
@@ -40,6 +41,8 @@ from torchzk.serving.metrics import Metrics
 from torchzk.serving.prover import Prover
 from torchzk.serving.recorder import Recorder
 
+_MOST_DEATHS = 5
+"""A job that so many processes died at is not begun again: others are to have their turn."""
 _SWEEP = 60.0
 """Seconds between two looks at what is to be forgotten."""
 _STATES = {
@@ -156,6 +159,13 @@ class Dispatcher:
         """Give a job to the service, or end it; False where there is no place. Guard held."""
         row, now = live.row, self._clock()
         left = None if row.deadline is None else row.deadline - now
+        if row.begun >= _MOST_DEATHS:
+            died = ResourceError(
+                f"the service died {row.begun} times while this job was in work; look at its log "
+                "for what else may be to blame before you submit it again"
+            )
+            self._recorder.put(_Ended(live, died))
+            return True
         if live.cancelled:
             self._recorder.put(_Ended(live, CancelledError("the job was cancelled")))
             return True
@@ -168,6 +178,7 @@ class Dispatcher:
             partial(self._keep, row),
             partial(self._on_fault, live),
             live.proven,
+            partial(self._begin, row),
         )
         try:
             live.job = self._service.submit(
@@ -189,6 +200,12 @@ class Dispatcher:
     def _make(self, row: JobRow) -> work.JobWork:
         request = self._store.request(row)
         return self._prover.work(replace(request, request_id=row.request_id, priority=row.priority))
+
+    def _begin(self, row: JobRow) -> None:
+        try:
+            self._store.begin(row)
+        except TorchzkError as error:
+            self.on_error(error)
 
     def _keep(self, row: JobRow, index: int, piece: bytes, device: str) -> None:
         self._metrics.partition(row.kind, device)

@@ -74,9 +74,11 @@ class JobStore:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder; nothing else may be called afterwards."""
+        """Let go of the folder; nothing but this may be called afterwards."""
         self._table.close()
-        os.close(self._lock)
+        handle, self._lock = self._lock, -1
+        if handle >= 0:
+            os.close(handle)
 
     def same(self, request_id: str, digest: bytes) -> JobRow | None:
         """The job that this request is the same as; never one that failed or was stopped."""
@@ -157,6 +159,14 @@ class JobStore:
     def put_piece(self, row: JobRow, partition: int, piece: bytes) -> None:
         """A partition is proven."""
         self._table.put_piece(row.number, partition, piece)
+
+    def begin(self, row: JobRow) -> None:
+        """A device has a job in work, for the first time in this process."""
+        self._table.begin(row.number)
+
+    def rest(self) -> None:
+        """This process stops in order, so that no job is to blame for it."""
+        self._table.rest()
 
     def cancel(self, row: JobRow) -> None:
         """Somebody asks for a job's end: it is not begun again."""

@@ -32,6 +32,7 @@ CREATE TABLE jobs (
     state TEXT NOT NULL,
     cancelled INTEGER NOT NULL DEFAULT 0,
     attempts INTEGER NOT NULL DEFAULT 0,
+    begun INTEGER NOT NULL DEFAULT 0,
     ended_at REAL,
     proof BLOB NOT NULL DEFAULT x'',
     error_type TEXT NOT NULL DEFAULT '',
@@ -84,6 +85,8 @@ class JobRow:
     """Somebody asked for its end."""
     attempts: int = 0
     """Proofs that were made of it and did not hold."""
+    begun: int = 0
+    """Processes that had it in work, and did not stop in order."""
     ended_at: float | None = None
     error_type: str = ""
     error_message: str = ""
@@ -199,6 +202,18 @@ class JobTable:
                 "INSERT OR IGNORE INTO pieces SELECT number, ?, ? FROM jobs"
                 " WHERE number = ? AND state = ?",
                 (partition, piece, number, JobState.QUEUED.value),
+            )
+
+    def begin(self, number: int) -> None:
+        """A device has a job in work: if the process dies now, it may be the job's doing."""
+        with self._writing() as sql:
+            sql.execute("UPDATE jobs SET begun = begun + 1 WHERE number = ?", (number,))
+
+    def rest(self) -> None:
+        """The process stops in order: no job is to blame for it."""
+        with self._writing() as sql:
+            sql.execute(
+                "UPDATE jobs SET begun = 0 WHERE state = ? AND begun > 0", (JobState.QUEUED.value,)
             )
 
     def cancel(self, job_id: str) -> None:

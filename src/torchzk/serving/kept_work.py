@@ -60,6 +60,7 @@ class KeptWork:
         keep: Callable[[int, bytes, str], None],
         on_fault: Callable[[Fault], None],
         proven: Mapping[int, bytes],
+        on_begin: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Args:
@@ -67,9 +68,10 @@ class KeptWork:
         keep: Gets index, piece and device of every partition that is proven; must not raise.
         on_fault: Gets a proof that does not hold; must not raise.
         proven: Pieces from before.
+        on_begin: Called once, before the first partition; must not raise.
         """
         self._make, self._keep, self._on_fault = make, keep, on_fault
-        self._proven, self._clock = proven, clock
+        self._proven, self._on_begin, self._clock = proven, on_begin, clock
         self._inner: JobWork | None = None
         self._guard = threading.Lock()
         self._parts: list[_Part] = []
@@ -131,9 +133,12 @@ class KeptWork:
 
     def partition(self, index: int, device: Device, timeline: Timeline) -> PartitionWork:
         with self._guard:
-            if self._begun is None:
+            is_first = self._begun is None
+            if is_first:
                 self._begun = self._clock()
             part = self._parts[index] = _Part("synthesizing", name=device.name)
+        if is_first:
+            self._on_begin()
         with self._on_host():
             inner = self._work.partition(index, device, timeline)
         return _KeptPartition(self, inner, index, part)

@@ -66,15 +66,19 @@ class Recorder(Generic[Item]):
         return len(self._unwritten)
 
     def _run(self) -> None:
-        is_last = False
-        while not is_last:
-            new, is_last = self._take()
-            now = time.monotonic()
-            new = [item for item in new if self._wanted(item)]
-            self._unwritten += new
-            self._untold += [(now + self._grace, item) for item in new]
-            self._work()
-            self._guarded(self._tick)
+        while not self._turn():
+            pass
+
+    def _turn(self) -> bool:
+        """Work off what is there; a function of its own, lest its variables keep what is done."""
+        new, is_last = self._take()
+        end = time.monotonic() + self._grace
+        new = [item for item in new if self._wanted(item)]
+        self._unwritten += new
+        self._untold += [(end, item) for item in new]
+        self._work()
+        self._guarded(self._tick)
+        return is_last
 
     def _take(self) -> tuple[list[Item], bool]:
         """All that is there, waited for; and whether no more will come."""
