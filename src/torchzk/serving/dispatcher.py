@@ -43,6 +43,8 @@ from torchzk.serving.recorder import Recorder
 
 _MOST_DEATHS = 5
 """A job that so many processes died at is not begun again: others are to have their turn."""
+_PROBE = 5.0
+"""Seconds between two looks at whether the disk can be written, while it can."""
 _SWEEP = 60.0
 """Seconds between two looks at what is to be forgotten."""
 _STATES = {
@@ -85,16 +87,32 @@ class Dispatcher:
         self._backlog: dict[work.Priority, list[LiveJob]] = {p: [] for p in work.Priority}
         self._closing = False
         self._explaining: list[threading.Thread] = []
-        self._swept = time.monotonic()
+        self._sound = True
+        self._swept = self._probed = time.monotonic()
         self._recorder = Recorder[_Ended](
             self._take, self._write, self._tell, self._tick, self.on_error, grace=grace
         )
         self._recorder.start()
 
     @property
-    def behind(self) -> bool:
-        """Whether ends of jobs could not be written yet."""
-        return self._recorder.behind
+    def sound(self) -> bool:
+        """Whether the store could be written when that was last tried, and nothing is left to."""
+        return self._sound and not self._recorder.behind
+
+    def probe(self) -> None:
+        """See whether the store can be written."""
+        self._probed = time.monotonic()
+        try:
+            self._store.probe()
+        except TorchzkError as error:
+            if self._sound:
+                # once, and not every half a second
+                self._log("store unusable", **words(error))
+            self._sound = False
+            return
+        if not self._sound:
+            self._log("store usable")
+        self._sound = True
 
     def add(self, live: LiveJob) -> None:
         """Take a job in, which is on the disk; `feed` hands it on."""
@@ -346,6 +364,8 @@ class Dispatcher:
 
     def _tick(self) -> None:
         self.feed()
+        if not self._sound or time.monotonic() - self._probed > _PROBE:
+            self.probe()
         if time.monotonic() - self._swept > _SWEEP:
             self._swept = time.monotonic()
             self._store.forget_old()

@@ -12,7 +12,13 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from torchzk.errors import DrainingError, NotFoundError, TorchzkError
+from torchzk.errors import (
+    DrainingError,
+    NotFoundError,
+    QueueFullError,
+    ResourceError,
+    TorchzkError,
+)
 from torchzk.scheduler.service import Service
 from torchzk.serving.dispatcher import Dispatcher, words
 from torchzk.serving.engine import (
@@ -36,6 +42,8 @@ from torchzk.serving.queue_places import QueueLimits, QueuePlaces
 
 _MOST_ENDED = 1000
 """Jobs that have ended, in a list of all jobs."""
+
+_OF_THE_ENGINE = (QueueFullError, DrainingError)
 
 
 class DurableEngine:
@@ -96,6 +104,9 @@ class DurableEngine:
             return self._submit(request)
         except Exception as error:
             self._metrics.refused(error)
+            if isinstance(error, ResourceError) and not isinstance(error, _OF_THE_ENGINE):
+                # it may be the disk
+                self._jobs.probe()
             self._log("refused", request_id=request.request_id, **words(error))
             raise
 
@@ -151,7 +162,7 @@ class DurableEngine:
             failed=sum(n for (_, s), n in totals.items() if s is JobState.FAILED),
             uptime_seconds=time.monotonic() - self._started,
             pinned_bytes=sum(key.size_bytes for key in keys if key.place == "pinned"),
-            ready=bool(up) and not self._draining and not self._jobs.behind,
+            ready=bool(up) and not self._draining and self._jobs.sound,
         )
 
     def totals(self) -> dict[tuple[ProofKind, JobState], int]:

@@ -15,12 +15,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 
-from torchzk.errors import ConfigError, StoreError
+from torchzk.errors import ConfigError, ResourceError, StoreError
 from torchzk.files import make_folder
+from torchzk.scheduler import machine
 from torchzk.serving import payload
 from torchzk.serving.engine import JobState, ProofKind, ProofRequest
 from torchzk.serving.job_table import JobEnd, JobRow, JobTable
 from torchzk.serving.payload_files import PayloadFiles
+
+_LEAST_FREE = 256 << 20
+"""Bytes on the disk: a request of the largest size, and what is written of a job afterwards."""
 
 
 class JobStore:
@@ -79,6 +83,15 @@ class JobStore:
         handle, self._lock = self._lock, -1
         if handle >= 0:
             os.close(handle)
+
+    def probe(self) -> None:
+        """See whether jobs can be accepted: raises what the next one would be refused with."""
+        free = machine.disk_free(self.folder)
+        if free < _LEAST_FREE:
+            raise ResourceError(
+                f"{self.folder}: {free:,} bytes are free on its disk, {_LEAST_FREE:,} are wanted"
+            )
+        self._table.probe()
 
     def same(self, request_id: str, digest: bytes) -> JobRow | None:
         """The job that this request is the same as; never one that failed or was stopped."""

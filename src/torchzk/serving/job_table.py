@@ -133,6 +133,11 @@ class JobTable:
         with self._guard:
             self._sql.close()
 
+    def probe(self) -> None:
+        """See whether it can be read and written now."""
+        with self._writing() as sql:
+            sql.execute("SELECT max(number) FROM jobs").fetchone()
+
     def insert(self, row: JobRow) -> None:
         """Accept a job; its `number` is not looked at."""
         with self._writing() as sql:
