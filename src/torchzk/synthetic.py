@@ -20,7 +20,7 @@ from torchzk.circuits.registered import REGISTERED_SEALS, RegisteredSeal, defaul
 from torchzk.circuits.sectors import SECTOR_SHAPES
 from torchzk.config import check_device_name
 from torchzk.errors import ConfigError
-from torchzk.files import atomic_write
+from torchzk.files import atomic_write, make_folder
 from torchzk.proof_file import check_writable
 from torchzk.scheduler.progress import Progress
 from torchzk.strict_yaml import parse_size
@@ -93,6 +93,7 @@ def _registered(sector_size: int, name: str | None) -> RegisteredSeal:
 def _synthetic(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     registered = _registered(args.sector_size, args.registered_proof)
     check_device_name(args.device)
+    make_folder(args.out.parent)
     check_writable(args.out)
     start = time.perf_counter()
     with Progress(screen.console) as progress:

@@ -35,7 +35,8 @@ def known(golden: Path) -> dict[str, Any]:
 
 
 def test_a_c1_output(known: dict[str, Any], tmp_path: Path, capsys: Any) -> None:
-    out = tmp_path / "c1.json"
+    # folders are made, as in the commands that stand in configs
+    out = tmp_path / "runs" / "inputs" / "c1.json"
     assert synthetic.run(flags(out, "--json")) == 0
     report = last_json(capsys)
     assert (report["bytes"], report["sha256"]) == (known["c1"]["bytes"], known["c1"]["sha256"])
@@ -98,7 +99,7 @@ def test_post_jobs_hold(kind: str, tmp_path: Path) -> None:
             "whose challenges follow from the seed alone",
         ),
         (["--device", "gpu"], "device: must be auto, cpu, cuda or cuda:N"),
-        (["--out", "no/such/folder/c1.json"], "there is no folder"),
+        (["--out", "/dev/null/folder/c1.json"], "cannot make this folder"),
     ],
 )
 def test_refused(more: list[str], message: str, tmp_path: Path, capsys: Any) -> None:

@@ -78,8 +78,8 @@ class StageBytes:
 
     @cached_property
     def always(self) -> int:
-        """The key if it stays, matrices, and what no size changes: there in every stage."""
-        return self._pieces + self.matrices + (self.key if self.stays else 0)
+        """The key if it stays, matrices, lists, and what no size changes: there in every stage."""
+        return self._pieces + self.matrices + self._lists + (self.key if self.stays else 0)
 
     @cached_property
     def _pieces(self) -> int:
@@ -127,7 +127,8 @@ class StageBytes:
     def before(self, name: str) -> int:
         """What is there when the sum of a query begins, parts of the key not counted."""
         kept = self.always + self.roots + self.given
-        others = self.assignment + self.needs.classes_bytes(self.sizes.n_aux) + self._variables
+        inputs = ELEMENT * self.sizes.n_inputs
+        others = self.assignment + self.needs.classes_bytes(self.sizes.n_aux) + inputs
         if self.side_by_side:
             return kept + self.vector + others
         if name == "h":
@@ -262,10 +263,9 @@ class StageBytes:
         return self.given + max(making, self.needs.quotient_in_turn_bytes(domain))
 
     @cached_property
-    def _variables(self) -> int:
-        """Canonical inputs, and the lists of the variables of a and b, as small as the blocks."""
-        own = self.sizes.block.columns + self.sizes.prologue.columns
-        return ELEMENT * self.sizes.n_inputs + 2 * 4 * own
+    def _lists(self) -> int:
+        """The variables of a and of b, as long as the blocks, kept from the first proof on."""
+        return 2 * 4 * (self.sizes.block.columns + self.sizes.prologue.columns)
 
 
 def _matrices(needs: Needs, block: BlockSize) -> int:
