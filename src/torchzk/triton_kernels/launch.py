@@ -13,7 +13,6 @@ import triton
 
 from torchzk.triton_kernels.tuning import DEFAULT_ARCH, Shape, number_for, shape_for
 
-
 _AS_IT_IS = nullcontext()
 
 
