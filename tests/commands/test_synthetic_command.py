@@ -44,7 +44,7 @@ def test_a_c1_output(known: dict[str, Any], tmp_path: Path, capsys: Any) -> None
     for key in ("comm_d", "comm_r", "replica_id", "registered_proof", "sector_size"):
         assert report[key] == known[key]
     assert (report["ok"], report["kind"], report["out"]) == (True, "porep", str(out))
-    assert list(tmp_path.iterdir()) == [out]
+    assert list(out.parent.iterdir()) == [out]
 
 
 def test_one_thread_is_enough(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def _stages(row: Row) -> str:
     lines = [_stage(name, ms, floors.get(name), total) for name, ms in row["stages_ms"].items()]
     lines.append(_stage("idle between stages", row["idle_ms"], None, total))
     lines.append(_stage("first to last", total, sum(floors.values()), total))
-    head = f"| stage | ms of the {row['clock']} | share | floor, ms | over the floor |\n"
+    head = f"| stage | ms of the {row['clock']} | share | floor, ms | times the floor |\n"
     return head + "|---|---:|---:|---:|---:|\n" + "\n".join(lines) + "\n"
 
 
