@@ -9,11 +9,11 @@ from pathlib import Path
 
 import torch
 
-from torchzk.circuits.circuit import Job
 from torchzk.errors import ConfigError, NotFoundError, ProtocolError
 from torchzk.scheduler import machine
+from torchzk.scheduler.pipeline import check_job, check_kind, read_job
 from torchzk.scheduler.proof_service import WORKERS
-from torchzk.scheduler.proof_work import ProofPartition, Site, UnreadWork
+from torchzk.scheduler.proof_work import ProofPartition, ProofWork, Site
 from torchzk.scheduler.worker_device import Device
 from torchzk.serving.circuit_ids import circuit_name_of
 from torchzk.serving.circuit_sites import CircuitSites
@@ -24,12 +24,12 @@ from torchzk.timeline import Timeline
 
 
 class RequestWork:
-    """One request as a `JobWork`. Its circuit's key is there from its reading to its end."""
+    """One request as a `JobWork`. Its circuit's key is there once it is read, until its end."""
 
     def __init__(self, circuit: CircuitSites, request: ProofRequest) -> None:
         self._circuit = circuit
         self._request: ProofRequest | None = request
-        self._inner: UnreadWork | None = None
+        self._inner: ProofWork | None = None
         self._sites: Mapping[str, Site] = {}
         self._made: dict[int, tuple[Site, ProofPartition]] = {}
         self.key_seconds = 0.0
@@ -40,7 +40,9 @@ class RequestWork:
         return self._proof.n_partitions
 
     def read(self) -> None:
-        """Get the key if it is not there, and read the request.
+        """Read the request, and then get the key if it is not there.
+
+        In this order: what contradicts itself costs nobody a key.
 
         Raises:
             InputError: The request is no job, or contradicts itself.
@@ -50,20 +52,20 @@ class RequestWork:
         request, self._request = self._request, None
         if request is None:
             raise ProtocolError("a request is read twice")
+        said, session = source_of(request), self._circuit.sessions[0]
+        job = read_job(session, said.source, said.miner_id, said.sector_number)
+        check_kind(session, job)
+        check_agrees(request, job)
         began = time.monotonic()
         sites, give_back = self._circuit.lease()
         self.key_seconds, self._sites = time.monotonic() - began, sites
         # however its job ends, and whoever forgets it
         self._give_back = weakref.finalize(self, give_back)
-        said = source_of(request)
-        self._inner = UnreadWork(
-            sites, said.source, miner_id=said.miner_id, sector_number=said.sector_number
-        )
-        self._inner.read()
-        job: Job = self._inner.job
-        check_agrees(request, job)
+        self._inner = ProofWork(sites, job)
 
     def check(self) -> None:
+        """Verify the vanilla proofs; raises `InputError` for the first that fails."""
+        check_job(self._circuit.sessions[0], self._proof.job)
         self._proof.check()
 
     def partition(self, index: int, device: Device, timeline: Timeline) -> ProofPartition:
@@ -90,7 +92,7 @@ class RequestWork:
         write_stages(folder, self._proof.job, parts)
 
     @property
-    def _proof(self) -> UnreadWork:
+    def _proof(self) -> ProofWork:
         if self._inner is None:
             raise ProtocolError("a request is worked on before it was read")
         return self._inner
