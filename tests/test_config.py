@@ -47,6 +47,8 @@ def test_the_list_of_keys_is_frozen() -> None:
         "workers",
         "policy",
         "runs",
+        "runs_limit.count",
+        "runs_limit.size",
     ]
 
 

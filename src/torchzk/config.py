@@ -32,6 +32,22 @@ class CircuitConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunsLimit:
+    """How much of `runs` is kept: the oldest go first, each with all that its folder has. The
+    newest stays, and so does what is still written to."""
+
+    count: int | None = None
+    """Runs; by default all."""
+
+    size: ByteSize | None = None
+    """Bytes of their files, all together; by default any."""
+
+    def __post_init__(self) -> None:
+        if self.count is not None and self.count < 1:
+            raise ConfigError("count: must be 1 at least, the newest run stays")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """The whole of `configs/*.yaml`. Paths in a file are relative to the file's folder."""
 
@@ -75,6 +91,9 @@ class Config:
 
     runs: Path = Path("runs")
     """Folder that gets one folder a run; by default `runs` in the working folder."""
+
+    runs_limit: RunsLimit = field(default_factory=RunsLimit)
+    """How much of it is kept, proofs that were written there included; by default everything."""
 
     def __post_init__(self) -> None:
         check_device_name(self.device)

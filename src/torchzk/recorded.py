@@ -37,7 +37,7 @@ def recorded_sessions(
     """
     with (
         Progress(screen.console) as progress,
-        open_run(config.runs, verb, screen.warn, {}) as run,
+        open_run(config.runs, verb, screen.warn, {}, config.runs_limit) as run,
     ):
         watched = timeline(run, progress.watcher)
         with watched.span("load torch"):

@@ -24,6 +24,9 @@ device: cpu
 backend: torch
 key_cache: keys
 block_cache: blocks
+runs: runs
+runs_every: 1s
+runs_limit: {{count: 3}}
 """
     )
     return path
@@ -81,3 +84,6 @@ def test_a_proof_for_cuzks_client(golden: Path, tmp_path: Path, kind: str, name:
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
         assert process.stderr and '"event": "stopped", "jobs_left": 0' in process.stderr.read()
+    # one more may be there that was being written when the process was killed
+    traces = [path.read_text() for path in (tmp_path / "runs").glob("*/trace.json")]
+    assert 1 <= len(traces) <= 4 and '"ph": "X"' in "".join(traces)

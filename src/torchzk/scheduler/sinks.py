@@ -5,7 +5,6 @@ A log is worth less than a proof: a disk that is full, slow or read-only costs a
 
 from __future__ import annotations
 
-import os
 import resource
 import threading
 import time
@@ -17,13 +16,18 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from torchzk.config import RunsLimit
 from torchzk.errors import ConfigError, InputError, KeyFileError
 from torchzk.files import atomic_write
 from torchzk.scheduler.device_samples import LevelSample, VramSample
+from torchzk.scheduler.run_folders import RunFolder, new_folder, remove_old
 from torchzk.scheduler.stages import DeviceSpan, MemorySample, RunRecord
 from torchzk.timeline import Span, Timeline
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     # which loads torch
     from torchzk.scheduler.device_clock import DeviceClock
     from torchzk.scheduler.device_clocks import DeviceClocks
@@ -44,6 +48,10 @@ class Run:
     title: str
     warn: Callable[[str], None]
     facts: dict[str, str] = field(default_factory=dict)
+    limit: RunsLimit = field(default_factory=RunsLimit)
+    """How much is kept of the folder of all runs, this one included."""
+    drawn: bool = True
+    """Whether pictures are made of it, which takes a second."""
     spans: list[Span] = field(default_factory=list)
     backstage: list[Span] = field(default_factory=list)
     """Those of workers, locks and queues."""
@@ -59,7 +67,7 @@ class Run:
     """Kept: to make one takes longer than to ask it, and a device may be idle meanwhile."""
     _device: list[DeviceSpan] = field(default_factory=list)
     _vram: list[VramSample] = field(default_factory=list)
-    _folder: Path | None = None
+    _folder: RunFolder | None = None
     _no_folder: bool = False
 
     def opened(self, name: str) -> None:
@@ -89,11 +97,11 @@ class Run:
         """The run's own folder, made on first use; None where it cannot be made, with a warning."""
         if self._folder is None and not self._no_folder:
             try:
-                self._folder = _new_folder(self.runs)
+                self._folder = new_folder(self.runs)
             except OSError as e:
                 self._no_folder = True
                 self.warn(f"no timeline is kept: cannot make a folder in {self.runs}: {e.strerror}")
-        return self._folder
+        return None if self._folder is None else self._folder.path
 
     def record(self) -> RunRecord:
         """What was recorded until now; waits until the device has done what closed spans asked.
@@ -141,23 +149,38 @@ class Run:
         try:
             # here, since a device may hang as well
             record = self.record()
-            # late: a second of imports that no proof waits for
-            from torchzk.scheduler import chrome_trace, gantt, lane_picture, tensorboard_log
+            # late: imports that no proof waits for
+            from torchzk.scheduler import chrome_trace, tensorboard_log
 
             chrome_trace.write_trace(record, folder / "trace.json")
-            pictures = {"timeline": gantt.draw(record, backstage=False)}
-            if lane_picture.has_lanes(record):
-                pictures["lanes"] = lane_picture.draw(record)
-            for name, picture in pictures.items():
-                with atomic_write(folder / f"{name}.png") as file:
-                    picture.print_png(file)  # type: ignore[no-untyped-call]
-            drawn = {name: gantt.pixels(picture) for name, picture in pictures.items()}
+            drawn = _draw(record, folder) if self.drawn else {}
             tensorboard_log.write_events(record, folder, drawn)
         except Exception as e:
             # whatever a log does, the proof is made
             self.warn(f"the timeline is incomplete: {type(e).__name__}: {e}")
         finally:
+            self._make_room()
             written.set()
+
+    def _make_room(self) -> None:
+        """Remove what is too much of the folder of all runs; a disk that was full has room then."""
+        if self._folder is not None:
+            self._folder.release()
+        remove_old(self.runs, self.limit)
+
+
+def _draw(record: RunRecord, folder: Path) -> dict[str, NDArray[np.uint8]]:
+    """Pictures of a run, written to its folder; their pixels, by name."""
+    # late: a second of imports that no proof waits for
+    from torchzk.scheduler import gantt, lane_picture
+
+    pictures = {"timeline": gantt.draw(record, backstage=False)}
+    if lane_picture.has_lanes(record):
+        pictures["lanes"] = lane_picture.draw(record)
+    for name, picture in pictures.items():
+        with atomic_write(folder / f"{name}.png") as file:
+            picture.print_png(file)  # type: ignore[no-untyped-call]
+    return {name: gantt.pixels(picture) for name, picture in pictures.items()}
 
 
 @contextmanager
@@ -166,13 +189,14 @@ def open_run(
     title: str,
     warn: Callable[[str], None],
     facts: dict[str, str],
+    limit: RunsLimit | None = None,
 ) -> Iterator[Run]:
     """A run that is flushed however the body ends.
 
     Input, keys or config that were refused leave no folder: nothing ran. A failure, an interrupt
     and success do.
     """
-    run = Run(runs, title, warn, facts)
+    run = Run(runs, title, warn, facts, limit or RunsLimit())
     try:
         yield run
     except (ConfigError, InputError, KeyFileError):
@@ -221,17 +245,3 @@ def peak_rss() -> int:
     """The most memory this process had resident, in bytes."""
     # the kernel of Linux counts in KiB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _new_folder(runs: Path) -> Path:
-    """A fresh folder named by UTC time and process; two runs never share one."""
-    stamp = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}"
-    runs.mkdir(parents=True, exist_ok=True)
-    for suffix in ("", *(f"-{i}" for i in range(2, 100))):
-        folder = runs / f"{stamp}{suffix}"
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            continue
-        return folder
-    raise FileExistsError(17, f"99 runs of stamp {stamp} are there", str(runs))

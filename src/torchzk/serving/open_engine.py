@@ -16,6 +16,7 @@ from torchzk.serving.job_store import JobStore
 from torchzk.serving.metrics import Metrics
 from torchzk.serving.queue_places import QueueLimits
 from torchzk.serving.serve_config import ServeConfig
+from torchzk.serving.timelines import Timelines
 from torchzk.timeline import Timeline
 
 
@@ -37,6 +38,9 @@ def open_engine(config: ServeConfig, warn: Callable[[str], None]) -> Iterator[Du
     metrics, log = Metrics(), EventLog()
     timeline = Timeline(on_close=metrics.on_span, on_level=metrics.on_level)
     with ExitStack() as keys, ExitStack() as opened:
+        if config.runs is not None:
+            written = Timelines(config.runs, config.runs_limit, config.runs_every, warn)
+            timeline = keys.enter_context(written).timeline(timeline)
         # at once where there is somebody else, and not after minutes of keys
         store = opened.enter_context(JobStore(config.data, keep_seconds=config.limits.keep_results))
         circuits = []

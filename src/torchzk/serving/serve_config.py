@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from torchzk import strict_yaml
-from torchzk.config import CircuitConfig, Config, find_config
+from torchzk.config import CircuitConfig, Config, RunsLimit, find_config
 from torchzk.errors import ConfigError
 from torchzk.strict_yaml import ByteSize, Seconds
 
@@ -113,6 +113,16 @@ class ServeConfig:
 
     limits: LimitConfig = field(default_factory=LimitConfig)
 
+    runs: Path | None = None
+    """Folder that gets a trace and TensorBoard events of every `runs_every`, for whoever wants to
+    see what devices did; nowhere by default."""
+
+    runs_every: Seconds = 600.0
+    """What goes into one of them."""
+
+    runs_limit: RunsLimit = field(default_factory=lambda: RunsLimit(count=144, size=1 << 30))
+    """How much of them is kept."""
+
     device: str = "auto"
     """This and what follows as in a config of `torchzk.prove`, for all circuits: `all` and
     `cuda:0,cuda:1` serve on several."""
@@ -134,6 +144,10 @@ class ServeConfig:
             raise ConfigError(
                 "circuits: preload one of them at least; devices are shared out by what it takes"
             )
+        if self.runs_limit.count is None and self.runs_limit.size is None:
+            raise ConfigError("runs_limit: give count or size, or a service fills the disk")
+        if not 1.0 <= self.runs_every <= 86400.0:
+            raise ConfigError(f"runs_every: must be 1s to 86400s, got {self.runs_every:g}s")
         # what is wrong with device or workers is found where they belong
         self.run_config(self.circuits[0])
         address = parse_address(self.listen)
