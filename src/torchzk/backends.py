@@ -205,16 +205,18 @@ def load_needs(name: BackendName) -> Needs:
 def forget_tables(name: BackendName, device: torch.device) -> None:
     """Give back what a backend keeps on a device for the next call, such as roots of unity.
 
-    It is made again when it is wanted. Waits for the device, whose streams may still read it.
+    It is made again when it is wanted. Waits for the device: its streams may
+    still read it. Others' tables, and what is kept on other devices, stay.
     """
     if name == "torch" or device.type != "cuda":
         return
     from torchzk.triton_kernels import twiddles
     from torchzk.triton_kernels.graphs import GRAPHS
 
-    torch.cuda.synchronize(device)
-    GRAPHS.drop()
-    twiddles.roots.cache_clear()
+    with GRAPHS.at_rest():
+        torch.cuda.synchronize(device)
+    GRAPHS.drop(device)
+    twiddles.roots.forget(device)
     torch.cuda.empty_cache()
 
 

@@ -31,7 +31,7 @@ from torchzk.circuits.synthetic import SectorName, make_sector
 from torchzk.circuits.synthetic_jobs import job_text
 from torchzk.config import CircuitConfig, Config
 from torchzk.errors import TorchzkError
-from torchzk.groth16.products import block_matrices
+from torchzk.groth16.products import forget_matrices
 from torchzk.groth16.prover import Randomisers
 from torchzk.groth16.query_variables import query_variables
 from torchzk.scheduler.proof_work import prove_partition
@@ -89,8 +89,8 @@ def job_of(name: str, device: torch.device) -> Job:
 def measure(job: Job, cap: int, device: torch.device) -> str | None:
     """Prove the first partition within a cap; the digest of the proof, None where it failed."""
     # what an earlier cap left behind is not this one's
-    block_matrices.cache_clear()
-    query_variables.cache_clear()
+    forget_matrices(device)
+    query_variables.forget(device)
     gc.collect()
     forget_tables(choose_backend("auto", device).name, device)
     before = torch.cuda.memory_allocated(device)

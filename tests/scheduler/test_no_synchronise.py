@@ -33,7 +33,6 @@ ALLOWED = {
     # by `_make_room`, under the mem lock
     ("scheduler/worker_device.py", "trim", "empty_cache"),
     # where memory ran out, or before the first plan is made: nothing goes on as it was
-    ("scheduler/session.py", "forget", "synchronize"),
     ("backends.py", "forget_tables", "synchronize"),
     ("backends.py", "forget_tables", "empty_cache"),
     ("scheduler/device_budget.py", "half_of_the_rest", "empty_cache"),

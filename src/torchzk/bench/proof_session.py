@@ -14,7 +14,7 @@ from torchzk.bench.proof_cases import ProofBenchmark
 from torchzk.bench.proof_inputs import Inputs
 from torchzk.bench.proofs import ProofSteps, Setting, free
 from torchzk.bench.rows import append
-from torchzk.groth16.products import block_matrices
+from torchzk.groth16.products import forget_matrices
 from torchzk.groth16.query_variables import query_variables
 from torchzk.scheduler.device_clock import clock_of
 from torchzk.scheduler.sinks import open_run, timeline
@@ -79,7 +79,7 @@ def run_proofs(
             if not ProofSteps(benchmark, setting).run():
                 wrong.append(benchmark.name)
         # of the next circuit nothing of this one is wanted
-        block_matrices.cache_clear()
-        query_variables.cache_clear()
+        forget_matrices(device)
+        query_variables.forget(device)
         free(device)
     return rows, wrong

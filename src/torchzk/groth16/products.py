@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import torch
 
 from torchzk.backends import Backend
+from torchzk.device_cache import kept_by_device
 from torchzk.groth16.r1cs import Array, Assignment, Block, R1cs, SparseRows
-from torchzk.groth16.streams import Mark
+from torchzk.groth16.streams import Mark, used_here
 from torchzk.ops.csr import Copies, Csr
 from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR
@@ -50,7 +50,7 @@ def product(backend: Backend, r1cs: R1cs, assignment: Assignment, which: int) ->
     start = 0
     for block, copies in parts(r1cs, device):
         rows = slice(start, start + (copies.last - copies.first) * block.n_constraints)
-        matrix = block_matrices(block, device)[which]
+        matrix = _matrices(block, device)[which]
         backend.spmv_copies(matrix, copies, assignment.inputs, assignment.aux, out[:, rows])
         start = rows.stop
     out[:, r1cs.n_constraints :] = 0
@@ -59,7 +59,7 @@ def product(backend: Backend, r1cs: R1cs, assignment: Assignment, which: int) ->
     return out
 
 
-@lru_cache(maxsize=8)
+@kept_by_device(8)
 def parts(r1cs: R1cs, device: torch.device) -> tuple[tuple[Block, Copies], ...]:
     """The prologue, one copy of it, and all copies of the block: rows follow in this order."""
     no_imports = np.zeros((1, 0), dtype=np.int64)
@@ -106,7 +106,7 @@ def unsatisfied_in_turn(backend: Backend, r1cs: R1cs, assignment: Assignment) ->
             some = replace(copies, first=k, last=min(k + step, copies.last))
             rows = (some.last - some.first) * block.n_constraints
             abc = torch.empty(len(MATRICES), FR.n_limbs, rows, dtype=torch.int32, device=device)
-            for out, matrix in zip(abc, block_matrices(block, device), strict=True):
+            for out, matrix in zip(abc, _matrices(block, device), strict=True):
                 backend.spmv_copies(matrix, some, assignment.inputs, assignment.aux, out)
             found = backend.first_unsatisfied(*abc)
             # before the next three are made
@@ -117,17 +117,25 @@ def unsatisfied_in_turn(backend: Backend, r1cs: R1cs, assignment: Assignment) ->
     return row if row < n else None
 
 
-@lru_cache(maxsize=8)
+@kept_by_device(8)
 def block_matrices(block: Block, device: torch.device) -> tuple[Csr, ...]:
     """A, B and C of a block, on a device."""
     table = pack_mont(block.table, FR, device)
     return tuple(_to_device(rows, table, block.n_columns) for rows in block.matrices)
 
 
-def forget_matrices() -> None:
-    """Give back all matrices that lie on a device, once nobody works with them."""
-    block_matrices.cache_clear()
-    parts.cache_clear()
+def _matrices(block: Block, device: torch.device) -> tuple[Csr, ...]:
+    """The same for the current stream, which may be another than the one they were made on."""
+    found = block_matrices(block, device)
+    for csr in found:
+        used_here(csr.rows, csr.cols, csr.coefficients, csr.table)
+    return found
+
+
+def forget_matrices(device: torch.device) -> None:
+    """Give back all matrices that lie on a device; each goes once nobody works with it."""
+    block_matrices.forget(device)
+    parts.forget(device)
 
 
 def _to_device(rows: SparseRows, table: torch.Tensor, n_columns: int) -> Csr:

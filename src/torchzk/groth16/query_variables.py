@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import torch
 
+from torchzk.device_cache import kept_by_device
 from torchzk.groth16.density import Touched, patterns
 from torchzk.groth16.r1cs import Array, R1cs
 from torchzk.groth16.streams import Mark
@@ -66,7 +66,7 @@ class QueryVariables:
         return self.n_inputs + self.n_aux
 
 
-@lru_cache(maxsize=8)
+@kept_by_device(8)
 def query_variables(r1cs: R1cs, device: torch.device) -> Mapping[str, QueryVariables]:
     """The variables of the queries l, a, b_g1 and b_g2, kept for a circuit on a device."""
     touched = patterns(r1cs)

@@ -79,6 +79,17 @@ class Mark:
             self._event.synchronize()
 
 
+def used_here(*tensors: torch.Tensor) -> None:
+    """What is launched on the current stream by now may read these, whichever stream made them.
+
+    Once nobody has them any more, their memory is given to others only after that. For what is kept
+    and may be let go of by any thread; who uses one goes on holding it until all is launched.
+    """
+    for tensor in tensors:
+        if tensor.is_cuda:
+            tensor.record_stream(torch.cuda.current_stream(tensor.device))
+
+
 @dataclass(frozen=True)
 class SideStream:
     """The one stream of a device that such work runs on; see `side_stream`."""

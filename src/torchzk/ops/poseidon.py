@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 import torch
 
+from torchzk.device_cache import kept_by_device
 from torchzk.errors import LayoutError
 from torchzk.ops import wide, wide_fr
 from torchzk.ops.chunks import chunk_size, over_chunks
@@ -108,7 +108,7 @@ class _Constants:
     """`[W + 1, partial (t - 1), W, 1]`: v_rest of each partial round."""
 
 
-@lru_cache(maxsize=16)
+@kept_by_device(16)
 def _constants(instance: Poseidon, device: torch.device) -> _Constants:
     compressed = instance.compressed
     first = pow(instance.tag + compressed[0], 5, FR.modulus) + compressed[instance.width]

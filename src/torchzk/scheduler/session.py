@@ -99,12 +99,13 @@ class Session:
         return self.plan
 
     def forget(self) -> None:
-        """Give back what is kept on the device for the next proof; it is made again when wanted."""
-        if self.device.type == "cuda":
-            # other streams may still read it
-            torch.cuda.synchronize(self.device)
-        forget_matrices()
-        query_variables.cache_clear()
+        """Give back what is kept on the device for the next proof; it is made again when wanted.
+
+        Any thread may, beside a worker that proves there: who has got something of it holds it
+        until its kernels are launched, and its memory is others' only after those.
+        """
+        forget_matrices(self.device)
+        query_variables.forget(self.device)
         forget_tables(self.choice.name, self.device)
 
     def _settle(self, key: KeyPlace, allowed: Callable[[torch.device, int | None], int]) -> None:

@@ -22,6 +22,9 @@ Launches = Callable[..., torch.Tensor]
 it neither waits for the device nor copies from the host."""
 
 
+_Whole = tuple[Hashable, torch.device, *tuple[torch.Size, ...]]
+"""A key, the device, and the shapes of all inputs."""
+
 _MOST_SEEN = 64
 
 
@@ -33,9 +36,9 @@ class Graphs:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._graphs: OrderedDict[Hashable, _Graph] = OrderedDict()
+        self._graphs: OrderedDict[_Whole, _Graph] = OrderedDict()
         # keys that came once
-        self._seen: OrderedDict[Hashable, None] = OrderedDict()
+        self._seen: OrderedDict[_Whole, None] = OrderedDict()
         self._streams: dict[torch.device, torch.cuda.Stream] = {}
         self._lock = threading.Lock()
 
@@ -63,7 +66,7 @@ class Graphs:
         with on_device(device):
             if torch.cuda.is_current_stream_capturing():
                 return make()(*inputs)
-            whole = (key, device, *(x.shape for x in inputs))
+            whole: _Whole = (key, device, *(x.shape for x in inputs))
             # held while work is enqueued, not while it runs
             with self._lock:
                 graph = self._graphs.get(whole)
@@ -73,7 +76,7 @@ class Graphs:
                 if graph is not None:
                     self._graphs.move_to_end(whole)
                     while len(self._graphs) > self._capacity:
-                        self._throw_out()
+                        self._throw_out(next(iter(self._graphs)))
                     return graph.replay(inputs)
             out = make()(*inputs)
             # not before: by now every kernel is compiled and loaded, which no capture could do
@@ -83,12 +86,19 @@ class Graphs:
                     self._seen.popitem(last=False)
             return out
 
-    def drop(self) -> None:
-        """Forget every key and free the memory of the graphs, once they have run."""
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Nothing is captured or replayed meanwhile: nobody may wait for a device that captures."""
         with self._lock:
-            self._seen.clear()
-            while self._graphs:
-                self._throw_out()
+            yield
+
+    def drop(self, device: torch.device | None = None) -> None:
+        """Forget a device's keys and free the memory of its graphs, once they have run; or all."""
+        with self._lock:
+            for whole in [seen for seen in self._seen if device in (None, seen[1])]:
+                del self._seen[whole]
+            for whole in [kept for kept in self._graphs if device in (None, kept[1])]:
+                self._throw_out(whole)
 
     def _capture(self, launches: Launches, inputs: tuple[torch.Tensor, ...]) -> _Graph:
         device = inputs[0].device
@@ -97,8 +107,8 @@ class Graphs:
             self._streams[device] = torch.cuda.Stream(device)
         return _Graph(launches, inputs, self._streams[device])
 
-    def _throw_out(self) -> None:
-        _, graph = self._graphs.popitem(last=False)
+    def _throw_out(self, whole: _Whole) -> None:
+        graph = self._graphs.pop(whole)
         # its memory may be given away as soon as it is gone
         graph.done.synchronize()
 

@@ -11,13 +11,13 @@ that are kept.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 
+from torchzk.device_cache import kept_by_device
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import limbs
@@ -141,11 +141,12 @@ def _stage(kernel: Any, x: torch.Tensor, domain: Domain, log_m: int, **constants
     launch(kernel, n // 2, shape, device, *args, **constants)
 
 
-@lru_cache(maxsize=4)
+@kept_by_device(4)
 def powers(log_n: int, device: torch.device) -> Powers:
     """Two tables whose products are g^0, ..., g^n, for g a primitive root of order 2n, n = 2^log_n.
 
-    g^i is `high[i >> log_low]` times `low[i mod 2^log_low]`. The last four pairs are kept.
+    g^i is `high[i >> log_low]` times `low[i mod 2^log_low]`. Of a device the last four pairs are
+    kept.
     """
     g = Domain(log_n).coset_shift
     high, low, log_low = power_factors(g, (1 << log_n) + 1, torch.device("cpu"))

@@ -9,13 +9,13 @@ the small batches of a proof do not leave the device idle. Reference: `torchzk.o
 # mypy: disable-error-code="assignment, misc"
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 
 import torch
 import triton
 import triton.language as tl
 
+from torchzk.device_cache import kept_by_device
 from torchzk.ops.layout import pack
 from torchzk.ops.poseidon import check_inputs
 from torchzk.params.fields import FR
@@ -137,7 +137,7 @@ def poseidon_kernel(
     limbs.store(out_ptr, out_plane, to, there & (lanes == 1), state, F)
 
 
-@lru_cache(maxsize=16)
+@kept_by_device(16)
 def _table(instance: Poseidon, device: torch.device) -> torch.Tensor:
     """All constants, int32 `[8, *]` in Montgomery form.
 

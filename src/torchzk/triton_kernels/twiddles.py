@@ -6,12 +6,11 @@ variant it is w in Montgomery form and eight words that nothing reads.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import torch
 import triton
 import triton.language as tl
 
+from torchzk.device_cache import kept_by_device
 from torchzk.ops.layout import pack_mont
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
@@ -110,12 +109,12 @@ def _powers(base: int, n: int) -> list[int]:
     return out
 
 
-@lru_cache(maxsize=4)
+@kept_by_device(4)
 def roots(log_order: int, code: NttCode, device: torch.device) -> torch.Tensor:
     """Entries `[N + 1, 16]` of g^0, ..., g^N for N = 2^log_order and g a primitive 2N-th root.
 
     g is the coset shift of the domain of N, and the generator of the domain of 2N. The last four
-    tables are kept, 64 N bytes each.
+    tables of a device are kept, 64 N bytes each.
     """
     n = (1 << log_order) + 1
     high, low, log_low = power_factors(Domain(log_order).coset_shift, n, device)
@@ -126,7 +125,7 @@ def roots(log_order: int, code: NttCode, device: torch.device) -> torch.Tensor:
     return out
 
 
-@lru_cache(maxsize=64)
+@kept_by_device(64)
 def constants(values: tuple[int, ...], code: NttCode, device: torch.device) -> torch.Tensor:
     """Entries `[len(values), 16]` of canonical integers."""
     table = torch.zeros(len(values), WORDS, dtype=torch.int32)
