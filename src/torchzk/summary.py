@@ -92,11 +92,11 @@ def print_stages(console: Console, record: RunRecord) -> None:
 
 
 def print_devices(console: Console, record: RunRecord) -> None:
-    """How busy devices were, and their locks; nothing where no partition had kernels."""
+    """How busy devices were, and their locks; nothing where `tables` has none."""
     for own in tables(record):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
         for i, name in enumerate(own.head):
-            table.add_column(name, justify="right" if i else "left", no_wrap=not i)
+            table.add_column(name, justify="right" if i else "left", no_wrap=True)
         for row in own.rows:
             table.add_row(*row)
         console.print(table)

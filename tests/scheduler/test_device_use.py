@@ -90,9 +90,41 @@ def test_what_cupti_saw_is_told_beside_it() -> None:
     # the last 4 of the second copy; before the first kernels nobody waits
     assert use.copies_alone == pytest.approx(4 / 40)
     table = tables(record)[1]
-    assert table.rows == (("cuda:0, profiled", "0.15", "999", "37.5%", "87.5%", "10.0%"),)
+    assert table.rows == (("cuda:0", "0.15", "999", "37.5%", "87.5%", "10.0%"),)
     report = device_report(record)["cuda:0"]
     assert report["busy_by_kernels"] == 15 / 40 and report["busy_by_stages"] == 60 / 70
+
+
+def printed(record: RunRecord) -> str:
+    """What a terminal of 80 columns shows."""
+    console = Console(width=80, file=io.StringIO())
+    with console.capture() as capture:
+        print_devices(console, record)
+    return capture.get()
+
+
+def test_tables_fit_a_terminal() -> None:
+    spans = [*partition(0, "cuda:10", 0, 100), *partition(1, "cuda:10", 1, 20_000_000)]
+    kernels = tuple((2 * k * MS, (2 * k + 1) * MS) for k in range(100))
+    seen = ProfiledWindow("cuda:10", (0, 90_000_000 * MS), kernels, kernels, 99_999_999)
+    record = RunRecord("t", tuple(spans), device=heard(spans, "cuda:10", 0), profiled=(seen,))
+    text = printed(record)
+    shown = [line.strip() for line in text.splitlines()]
+    for table in tables(record):
+        # heads as they are, in one line
+        assert any(line.split() == " ".join(table.head).split() for line in shown), table.head
+        for row in table.rows:
+            assert any(line.split() == " ".join(row).split() for line in shown), row
+    assert "…" not in text and len(tables(record)) == 3
+
+
+def test_one_worker_of_a_cpu_needs_no_table() -> None:
+    alone = RunRecord("t", tuple(partition(0, "cpu", 0, 100)))
+    assert tables(alone) == [] and printed(alone) == ""
+    two = RunRecord("t", (*alone.spans, *partition(1, "cpu", 1, 190)))
+    assert [table.rows[0][0] for table in tables(two)] == ["cpu", "cpu mem lock"]
+    spans = partition(0, "cuda:0", 0, 100)
+    assert tables(RunRecord("t", tuple(spans), device=heard(spans, "cuda:0"))) != []
 
 
 def test_locks_trims_evictions_and_memory() -> None:
@@ -122,10 +154,7 @@ def test_locks_trims_evictions_and_memory() -> None:
         ((110 * MS, 130 * MS), 7),
         ((200 * MS, 220 * MS), 7),
     ]
-    console = Console(width=140, file=io.StringIO())
-    with console.capture() as capture:
-        print_devices(console, record)
-    text = capture.get()
+    text = printed(record)
     assert "75.0%" in text and "cuda:0 compute lock" in text and "profiled" not in text
     busy, _, held = (line.split() for line in text.splitlines() if line.startswith("cuda:0"))
     assert busy == ["cuda:0", "2", "0.16", "75.0%", "1", "1", "2"]

@@ -18,7 +18,12 @@ class TextTable:
 
 
 def tables(record: RunRecord) -> list[TextTable]:
-    """How busy devices were, and their locks; none where no partition had kernels."""
+    """How busy devices were, and their locks, each in 80 columns of a terminal.
+
+    None where no partition had kernels, nor for one worker of a CPU: it waits for nobody.
+    """
+    if not any(use.workers > 1 or use.device != "cpu" for use in device_uses(record)):
+        return []
     found = [_busy(record), _profiled(record), _locks(record)]
     return [table for table in found if table.rows]
 
@@ -41,8 +46,8 @@ def _busy(record: RunRecord) -> TextTable:
         counted = [str(n) for n in counts(record, use.device).values()]
         head = (use.device, str(use.workers), f"{use.seconds:.2f}", f"{use.busy:.1%}")
         rows.append((*head, *counted))
-    head = ("device", "workers", "first to last s", "busy, by stages")
-    return TextTable((*head, "trims", "evictions", "torch's own trims"), tuple(rows))
+    head = ("device", "workers", "window s", "busy, by stages")
+    return TextTable((*head, "trims", "evictions", "trims by torch"), tuple(rows))
 
 
 def _profiled(record: RunRecord) -> TextTable:
@@ -54,9 +59,8 @@ def _profiled(record: RunRecord) -> TextTable:
             shares = (use.profiled_busy, use.busy_while_profiled, use.copies_alone)
             shown = [f"{share or 0.0:.1%}" for share in shares]
             looked = f"{(end - start) / 1e9:.2f}"
-            name = f"{use.device}, profiled"
-            rows.append((name, looked, str(use.profiled.n_kernels), *shown))
-    head = ("device", "looked s", "kernels", "busy, by kernels", "stages meanwhile")
+            rows.append((use.device, looked, str(use.profiled.n_kernels), *shown))
+    head = ("profiled", "looked s", "kernels", "busy, by kernels", "by stages")
     return TextTable((*head, "copies alone"), tuple(rows))
 
 
