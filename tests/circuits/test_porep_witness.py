@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -20,6 +22,7 @@ from torchzk.circuits.porep_wires import challenge_wires
 from torchzk.circuits.porep_witness import MerklePaths, PorepWitness
 from torchzk.errors import LayoutError, UnsatisfiedError
 from torchzk.groth16.keys import ProvingKey
+from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.products import products, unsatisfied_row
 from torchzk.groth16.prover import Randomisers, prove
 from torchzk.groth16.r1cs import Assignment
@@ -111,8 +114,10 @@ def test_one_wrong_value_is_found_in_the_first_row_it_breaks(
     first = int((rows.cols == column).argmax())
     row = r1cs.prologue.n_constraints + int(rows.starts.searchsorted(first, side="right")) - 1
     assignment.aux[:, r1cs.prologue.n_aux + place] ^= 1
-    # the key is not asked for before the products are checked
-    no_key, no_randomisers = cast(ProvingKey, None), cast(Randomisers, None)
+    # of the key, no point is asked for before the products are checked
+    lengths = expected_lengths(r1cs)
+    no_key = cast(ProvingKey, SimpleNamespace(lengths=lengths, parts=lambda *_: nullcontext()))
+    no_randomisers = cast(Randomisers, None)
     with pytest.raises(UnsatisfiedError, match=f"porep-2KiB: constraint {row} is not satisfied"):
         prove(
             backend,

@@ -61,12 +61,13 @@ def screen() -> tuple[cli.Screen, Callable[[], str]]:
 def test_a_session_begins_with_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, order: list[str]
 ) -> None:
-    opened = api.open_session
+    opened = api.open_sessions
 
-    def with_kernels(*args: Any) -> Session:
-        return dataclasses.replace(opened(*args), choice=BackendChoice("triton"))
+    def with_kernels(*args: Any) -> list[Session]:
+        choice = BackendChoice("triton")
+        return [dataclasses.replace(session, choice=choice) for session in opened(*args)]
 
-    monkeypatch.setattr(api, "open_session", with_kernels)
+    monkeypatch.setattr(api, "open_sessions", with_kernels)
     circuit = CircuitConfig(kind="window", sector_size=2048)
     config = Config(circuit=circuit, keys="dev", device="cpu", runs=tmp_path)
     shown, text = screen()
