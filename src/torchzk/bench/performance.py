@@ -1,6 +1,6 @@
-"""Put measured rows into docs/performance.md: `python -m torchzk.bench.performance`.
+"""Put measured rows into pages of the docs: `python -m torchzk.bench.performance`.
 
-Each table of that page stands between `<!-- rows: NAME -->` and `<!-- end -->`, and is made anew
+Each table of a page stands between `<!-- rows: NAME -->` and `<!-- end -->`, and is made anew
 from the last rows of that proof that are right.
 """
 
@@ -31,7 +31,11 @@ def filled(page: str, rows: Sequence[Row]) -> str:
     Raises:
         ConfigError: The page marks a table that there is none of.
     """
-    tables: dict[str, Callable[[Sequence[Row]], str]] = {"targets": targets, "limits": limits}
+    tables: dict[str, Callable[[Sequence[Row]], str]] = {
+        "targets": targets,
+        "limits": limits,
+        "cards": cards,
+    }
     tables |= {f"stages.{p.short}": _stages_of(p.name) for p in PROOFS}
 
     def table(match: re.Match[str]) -> str:
@@ -85,6 +89,21 @@ def limits(rows: Sequence[Row]) -> str:
     return head + "|---|---|---:|---|---:|---:|---:|\n" + "\n".join(lines) + "\n" if lines else ""
 
 
+def cards(rows: Sequence[Row]) -> str:
+    """What one partition of a sector of GiB takes of a card and of the host, by the card's size."""
+    lines = []
+    for proof in PROOFS:
+        for row in last(rows, proof.name) if proof.short.endswith("g") else ():
+            if is_partition(row) and row.get("peak_bytes"):
+                lines.append(
+                    f"| {proof.short} | {column_name(row)} | {row['key_on']} "
+                    f"| {row['peak_bytes'] / 1e9:.1f} | {row['peak_rss_bytes'] / 1e9:.1f} "
+                    f"| {row['p50_s']:.2f} |"
+                )
+    head = "| proof | the card's memory | key on | peak, GB | host, GB | s a partition |\n"
+    return head + "|---|---|---|---:|---:|---:|\n" + "\n".join(lines) + "\n" if lines else ""
+
+
 def _stages_of(name: str) -> Callable[[Sequence[Row]], str]:
     def stages(rows: Sequence[Row]) -> str:
         found = last(rows, name, "partition")
@@ -120,24 +139,35 @@ def _met(figures: dict[str, Any]) -> str:
 
 
 def _fill(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
+    changed = []
+    pages = args.page or [Path("docs/performance.md"), Path("docs/operate.md")]
     try:
         rows = [json.loads(line) for line in args.rows.read_text().splitlines()]
-        page = args.page.read_text()
+        texts = [page.read_text() for page in pages]
     except (OSError, ValueError) as e:
-        raise ConfigError(f"{args.rows}, {args.page}: cannot be read: {e}") from e
-    new = filled(page, rows)
-    with atomic_write(args.page) as file:
-        file.write(new.encode())
-    screen.answer(str(args.page))
-    return {"page": str(args.page), "rows": len(rows), "changed": new != page}
+        raise ConfigError(f"{args.rows}, {', '.join(map(str, pages))}: cannot be read: {e}") from e
+    for page, text in zip(pages, texts, strict=True):
+        new = filled(text, rows)
+        with atomic_write(page) as file:
+            file.write(new.encode())
+        screen.answer(str(page))
+        if new != text:
+            changed.append(str(page))
+    return {"pages": [str(page) for page in pages], "rows": len(rows), "changed": changed}
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = cli.Parser("torchzk.bench.performance", "Put rows of proofs into a page of the docs.")
-    rows, page = Path("runs/bench/proofs.jsonl"), Path("docs/performance.md")
+    parser = cli.Parser("torchzk.bench.performance", "Put rows of proofs into pages of the docs.")
+    rows = Path("runs/bench/proofs.jsonl")
     parser.add_argument("--rows", type=Path, default=rows, metavar="FILE", help=f"{rows}")
-    parser.add_argument("--page", type=Path, default=page, metavar="FILE", help=f"{page}")
+    parser.add_argument(
+        "--page",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="may be given several times; docs/performance.md and docs/operate.md",
+    )
     return cli.execute(parser, _fill, argv)
 
 
