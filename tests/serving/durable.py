@@ -49,7 +49,8 @@ def request(
 
 
 class FakeProver:
-    """Work by script: `n` partitions, `takes` seconds by step, `breaks` at a step, `bad` proofs."""
+    """Work by script: `n` partitions of `planned` bytes, `takes` seconds by step, `breaks` at a
+    step, `bad` proofs."""
 
     def __init__(self, devices: Sequence[FakeDevice]) -> None:
         self.devices_there = devices
@@ -66,6 +67,7 @@ class FakeProver:
         script = json.loads(request.vanilla_proofs[0])
         given = Script(
             script.get("n", 1),
+            planned=script.get("planned", 10),
             seconds=script.get("takes", {}),
             breaks=script.get("breaks"),
             hooks=self.hooks if script.get("hooked") else {},
