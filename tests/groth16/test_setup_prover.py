@@ -14,7 +14,7 @@ from torchzk.backends import Backend
 from torchzk.errors import ConfigError, UnsatisfiedError
 from torchzk.groth16 import columns as columns_module
 from torchzk.groth16 import setup
-from torchzk.groth16.columns import transposed_products
+from torchzk.groth16.columns import columns
 from torchzk.groth16.keys import QUERIES, check_lengths
 from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.prover import Randomisers, Room, prove
@@ -86,13 +86,13 @@ def test_transposed_products_are_sums_over_rows(
     system, flattened, _ = CIRCUITS[name]
     r1cs = system(copies)
     y = [random.Random(1).randrange(R) for _ in range(r1cs.domain.size)]
-    got = transposed_products(backend, r1cs, pack_mont(y, FR, device))
-    for index, columns in enumerate(got):
+    weights = pack_mont(y, FR, device)
+    for index in range(3):
         expected = [0] * (r1cs.n_inputs + r1cs.n_aux)
         for weight, row in zip(y, rows_of(index, flattened(copies)), strict=False):
             for variable, k in row.items():
                 expected[variable] = (expected[variable] + weight * k) % R
-        assert unpack_mont(columns, FR) == expected
+        assert unpack_mont(columns(backend, r1cs, index, weights), FR) == expected
 
 
 def test_key_holds_the_points_of_the_specification(backend: Backend, device: torch.device) -> None:

@@ -8,13 +8,12 @@ from torchzk.bench import floors
 from torchzk.circuits.circuit import Job
 from torchzk.groth16.keys import QUERIES
 from torchzk.groth16.query_variables import QueryVariables, query_variables
+from torchzk.ops.layout import ONE, OTHER
 from torchzk.params.curves import G1
 from torchzk.scheduler.session import Session
 
 _ELEMENT = 32
 """Bytes of an element of Fr."""
-ONE, OTHER = 1, 2
-"""Classes of scalars, as backends have them."""
 
 
 def floors_ms(session: Session, job: Job) -> dict[str, float]:

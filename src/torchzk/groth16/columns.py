@@ -21,16 +21,12 @@ _ROWS_AT_ONCE = 1 << 23
 """Rows of one batch of copies: what is made of a batch takes some 120 bytes a row."""
 
 
-def transposed_products(
-    backend: Backend, r1cs: R1cs, y: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """For each of A, B, C the sum over rows j of y_j times row j, as `add_columns` makes them."""
-    a, b, c = (columns(backend, r1cs, index, y) for index in range(3))
-    return a, b, c
-
-
 def columns(backend: Backend, r1cs: R1cs, index: int, y: torch.Tensor) -> torch.Tensor:
-    """One of them, of A, B or C by `index`: int32 `[8, n_inputs + n_aux]`; see `add_columns`."""
+    """The sum over rows j of y_j times row j of A, B or C, by `index`; see `add_columns`.
+
+    Returns:
+        int32 `[8, n_inputs + n_aux]`.
+    """
     total = y.new_zeros(FR.n_limbs, r1cs.n_inputs + r1cs.n_aux)
     add_columns(backend, r1cs, index, y, total)
     return total

@@ -25,7 +25,6 @@ from torchzk.files import atomic_write
 from torchzk.groth16.encoding import Origin, decode_uncompressed, uncompressed_size
 from torchzk.groth16.keys import (
     QUERIES,
-    ProvingKey,
     QueryLengths,
     VerifyingKey,
     check_range,
@@ -160,10 +159,11 @@ class ParamsFile:
     def _bad_point(self, name: str, index: int) -> KeyFileError:
         size = uncompressed_size(QUERIES[name])
         offset = self._starts[name] + index * size
-        self._file.seek(offset)
         origin = Origin(KeyFileError, f"{self.path}: {name}[{index}] at byte {offset}")
         try:
-            decode_uncompressed(QUERIES[name], self._file.read(size), origin)
+            # at that place, whatever other threads read
+            raw = os.pread(self._file.fileno(), size, offset)
+            decode_uncompressed(QUERIES[name], raw, origin)
         except KeyFileError as e:
             return e
         return self._changed()
@@ -208,17 +208,6 @@ def write_params(
             file.write(lengths.of(name).to_bytes(COUNT_BYTES, "big"))
         if QueryLengths(**written) != lengths:
             raise LayoutError(f"queries of {QueryLengths(**written)} were written, not {lengths}")
-
-
-def save_key(path: Path, key: ProvingKey, backend: Backend, device: torch.device | str) -> None:
-    """Write any proving key as a parameter file, piece by piece; errors as `write_params`."""
-
-    def pieces() -> Iterator[tuple[str, torch.Tensor]]:
-        for name in QUERIES:
-            for _, _, rows in key.pieces(name, _POINTS_AT_ONCE, device):
-                yield name, rows
-
-    write_params(path, key.vk, key.lengths, pieces(), backend)
 
 
 def _read_table(file: BinaryIO, path: Path) -> tuple[int, dict[str, int], dict[str, int]]:

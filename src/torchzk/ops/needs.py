@@ -78,11 +78,6 @@ def transposed_bytes(rows: int, terms: int, columns: int) -> int:
     return matrix_bytes(columns, terms, 0) + 8 * 3 * terms + 16 * columns
 
 
-def inverse_bytes(n: int) -> int:
-    """`batch_inverse` of `n` elements of Fr."""
-    return 2 * 32 * n
-
-
 def row_bytes(curve: Curve) -> int:
     """A point in affine coordinates."""
     return 8 * curve.degree * curve.field.n_limbs

@@ -140,11 +140,6 @@ def transposed_bytes(rows: int, terms: int, columns: int) -> int:
     return matrix_bytes(columns, terms, 0) + 8 * (2 * terms + 2 * columns) + _SORTED * terms
 
 
-def inverse_bytes(n: int) -> int:
-    """`batch_inverse` of `n` elements of Fr: they, and the products of lanes."""
-    return 32 * n + 32 * n // 8
-
-
 def row_bytes(curve: Curve) -> int:
     """A point in affine coordinates."""
     return 8 * curve.degree * curve.field.n_limbs
