@@ -223,8 +223,8 @@ class _Now(Collector):
         # one device has several workers
         devices = {device.name: device for device in status.devices}.values()
         up = GaugeMetricFamily("torchzk_device_up", "Whether it gets work.", labels=("device",))
-        total = GaugeMetricFamily("torchzk_vram_total_bytes", "", labels=("device",))
-        free = GaugeMetricFamily("torchzk_vram_free_bytes", "", labels=("device",))
+        total = GaugeMetricFamily("torchzk_vram_total_bytes", "It has.", labels=("device",))
+        free = GaugeMetricFamily("torchzk_vram_free_bytes", "Nobody has.", labels=("device",))
         for device in devices:
             up.add_metric((device.name,), not device.set_aside)
             total.add_metric((device.name,), device.vram_total_bytes)
@@ -238,14 +238,14 @@ class _Now(Collector):
             workers.add_metric((name, "idle"), every - busy)
         yield workers
         size = GaugeMetricFamily("torchzk_key_bytes", "Loaded.", labels=("circuit", "place"))
-        users = GaugeMetricFamily("torchzk_key_users", "", labels=("circuit", "place"))
+        users = GaugeMetricFamily("torchzk_key_users", "Have it.", labels=("circuit", "place"))
         for key in status.keys:
             size.add_metric((key.circuit_id, key.place), key.size_bytes)
             users.add_metric((key.circuit_id, key.place), key.users)
         yield from (size, users)
         plain = {
             "ready": ("Whether jobs are taken.", float(status.ready)),
-            "uptime_seconds": ("", status.uptime_seconds),
+            "uptime_seconds": ("Of this process.", status.uptime_seconds),
             "queue_oldest_seconds": ("How long the first has waited.", self._oldest()),
             "pinned_bytes": ("Pinned memory of the host.", status.pinned_bytes),
         }
