@@ -54,7 +54,7 @@ def _parser() -> cli.Parser:
             "--address",
             dest="address",
             default=DEFAULT,
-            help="HOST:PORT or unix:///PATH",
+            help=f"HOST:PORT or unix:///PATH; {DEFAULT} by default",
         )
         made.add_argument("--token-file", type=Path, metavar="FILE", help="its token")
         made.add_argument("--ca", type=Path, metavar="PEM", help="who vouches for it; TLS")
@@ -75,10 +75,12 @@ def _parser() -> cli.Parser:
             made.add_argument("-c", "--count", type=_count, default=3, help="proofs in all")
             made.add_argument("-j", "--concurrency", type=_count, default=1, help="at once")
     waits = verb("await", _await, "wait for the proof of a job")
-    waits.add_argument("job")
-    waits.add_argument("--timeout", type=cli.seconds, default=0.0, metavar="SECONDS")
+    waits.add_argument("job", help="as submit printed it")
+    waits.add_argument(
+        "--timeout", type=cli.seconds, default=0.0, metavar="SECONDS", help="none by default"
+    )
     _add_proof_flags(waits)
-    verb("cancel", _cancel, "cancel a job").add_argument("job")
+    verb("cancel", _cancel, "cancel a job").add_argument("job", help="as submit printed it")
     verb("status", _status, "devices, keys and queues")
     verb("metrics", _metrics, "metrics in Prometheus' format")
     for name, act, what in (
@@ -93,9 +95,18 @@ def _add_request_flags(parser: cli.Parser) -> None:
     parser.add_argument("-t", "--type", required=True, choices=tuple(TYPES))
     parser.add_argument("--c1", type=Path, metavar="FILE", help="C1 output of a PoRep")
     parser.add_argument(
-        "--vanilla", type=Path, metavar="FILE", help="vanilla proofs: a JSON array of base64"
+        "--vanilla",
+        type=Path,
+        metavar="FILE",
+        help="vanilla proofs of the others: a JSON array of base64, or a job file with such",
     )
-    parser.add_argument("--sector-size", type=cli.byte_size, default=32 << 30, metavar="SIZE")
+    parser.add_argument(
+        "--sector-size",
+        type=cli.byte_size,
+        default=0,
+        metavar="SIZE",
+        help="such as 2KiB; by default the job file's, or 32GiB",
+    )
     for flag, what in (
         ("--registered-proof", "the network's number of the proof's type"),
         ("--sector-num", "of the sector"),
@@ -103,8 +114,13 @@ def _add_request_flags(parser: cli.Parser) -> None:
         ("--partition", "of a window PoSt"),
     ):
         parser.add_argument(flag, type=cli.u64, default=0, metavar="N", help=what)
-    for flag in ("--randomness", "--comm-r-old", "--comm-r-new", "--comm-d-new"):
-        parser.add_argument(flag, type=_hash, default=b"", metavar="HEX")
+    for flag, what in (
+        ("--randomness", "of a PoSt, 32 bytes"),
+        ("--comm-r-old", "of a sector update, 32 bytes"),
+        ("--comm-r-new", "likewise"),
+        ("--comm-d-new", "likewise"),
+    ):
+        parser.add_argument(flag, type=_hash, default=b"", metavar="HEX", help=what)
     names = [p.name.lower() for p in Priority]
     parser.add_argument("--priority", choices=names, help="by default what is usual for the type")
     parser.add_argument("--deadline", type=cli.seconds, metavar="SECONDS", help="none by default")

@@ -51,10 +51,12 @@ def status_report(said: wire.GetStatusResponse) -> cli.Report:
 
 def show_status(screen: cli.Screen, report: cli.Report) -> None:
     """Print the report on stdout, where it is not printed as JSON."""
+    # where nothing is pinned, as on a CPU, there is no limit either
+    most = report["pinned_limit_bytes"]
+    pinned = f", pinned {size(report['pinned_bytes'])}" + (f" of {size(most)}" if most else "")
     screen.answer(
         f"up {report['uptime_seconds']} s, {report['completed']} proofs completed,"
-        f" {report['failed']} failed,"
-        f" pinned {size(report['pinned_bytes'])} of {size(report['pinned_limit_bytes'])}"
+        f" {report['failed']} failed{pinned if most or report['pinned_bytes'] else ''}"
     )
     if screen.json:
         return

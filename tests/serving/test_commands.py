@@ -18,6 +18,10 @@ import pytest
 from child_environment import child_environment
 from serving.services import HERE, service, write_config
 from torchzk import client
+from torchzk.circuits.registry import get_circuit
+from torchzk.errors import InputError
+from torchzk.serving.submissions import message_of
+from torchzk.serving.wire import proving_pb2 as wire
 
 HASH = "ab" * 32
 
@@ -107,6 +111,42 @@ def test_prove_writes_the_proof(
     assert Asked(capsys, "prove", "-a", where, *flags, *hashes).code == 0
 
 
+def test_a_job_file_says_what_no_flag_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shipped = HERE.parents[1] / "configs" / "inputs"
+    job = tmp_path / "job.json"
+    said = json.loads((shipped / "window2k_base64.json").read_text())
+
+    def message(said: object, *flags: object, kind: str = "wpost") -> wire.SubmitProofRequest:
+        job.write_text(json.dumps(said))
+        arguments = ["submit", "-t", kind, "--vanilla", job, *flags]
+        args = client._parser().parse_args([str(a) for a in arguments])
+        return message_of(client.submission_of(args))
+
+    made = message(said)
+    assert (made.sector_size, made.miner_id, made.randomness.hex()) == (
+        2048,
+        1000,
+        said["randomness"],
+    )
+    assert [base64.b64encode(p).decode() for p in made.vanilla_proofs] == said["vanilla_proofs"]
+    # the job that torchzk.prove is shown with, in the bytes that a service takes
+    window = get_circuit("window", 2048)
+    jobs = [window.read_job(shipped / f"window2k{more}.json") for more in ("", "_base64")]
+    assert jobs[0] == jobs[1]
+    made = message(said, "--partition", 3, "--miner-id", 7, "--randomness", HASH)
+    assert (made.partition_index, made.miner_id, made.randomness.hex()) == (3, 7, HASH)
+    for wrong, words in (
+        (json.loads((shipped / "window2k.json").read_text()), r"\[0\]: is JSON; a service takes"),
+        ({**said, "kind": "winning"}, "kind: the job is no window"),
+        ({**said, "miner": 7}, "miner"),
+        ({**said, "randomness": "00"}, "randomness: must be 64 hex digits"),
+    ):
+        with pytest.raises(InputError, match=words):
+            message(wrong)
+
+
 @pytest.mark.parametrize(
     ("word", "code", "error"),
     [
@@ -188,8 +228,8 @@ def test_bench_prints_what_cuzks_tool_prints(
         (["status", "--ca", "none.pem"], 2, "none.pem: No such file"),
         (["status", "--certificate", "v"], 2, "go together"),
         (["status", "--token-file", "token", "-a", "example.org:1"], 2, "is another machine"),
-        (["status", "-a", "unix:///tmp/none.sock"], 6, "unavailable"),
-        (["status", "-a", "http://127.0.0.1:1"], 6, "unavailable"),
+        (["status", "-a", "unix:///tmp/none.sock"], 6, "nobody answers there"),
+        (["status", "-a", "http://127.0.0.1:1"], 6, "unavailable: nobody answers there"),
         ([], 2, "required: verb"),
         (["nothing"], 2, "invalid choice"),
     ],

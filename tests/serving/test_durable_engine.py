@@ -239,7 +239,7 @@ def test_what_was_accepted_goes_on_after_a_stop(tmp_path: Path) -> None:
         go.set()
         # what runs is finished, what waits is left
         left = first.engine.close(20.0)
-        assert first.engine.close(20.0) == left
+        assert first.engine.close(20.0) == left and len(first.events("drain")) == 1
     assert left == 4 and len(first.prover.jobs) >= 2
     with watchdog(), rig(tmp_path) as second:
         assert second.engine.job("done").proof == done.proof

@@ -37,6 +37,7 @@ from torchzk import api, client
 from torchzk.config import CircuitConfig, load_config
 from torchzk.errors import ConfigError, InputError, NotFoundError, QueueFullError
 from torchzk.scheduler.plan import plan
+from torchzk.scheduler.service import Limits
 from torchzk.serving import circuit_prover, circuit_sites, replies
 from torchzk.serving.circuit_ids import circuit_name_of
 from torchzk.serving.circuit_prover import CircuitProver
@@ -89,7 +90,9 @@ def counted(channel: grpc.Channel, line: str) -> float:
 
 def test_defect_1_jobs_that_come_at_once_all_end(tmp_path: Path) -> None:
     ends: dict[str, bytes] = {}
-    with watchdog(), rig(tmp_path, workers=1) as r:
+    # hardly any places, so that jobs wait to be picked up
+    few = Limits(submitted=1, read=1, checked=1, proving=1, proved=1)
+    with watchdog(), rig(tmp_path, workers=1, places=few) as r:
         hook, reached, go = gate()
         r.prover.hooks = {"compute": hook}
         # in work when they come; its first partition is what they took the place of

@@ -84,6 +84,8 @@ class Client:
     def _error(self, name: str, error: grpc.RpcError) -> TorchzkError:
         code = error.code()
         details = str(error.details())
+        if code is grpc.StatusCode.UNAVAILABLE and "failed to connect" in details.lower():
+            details = f"nobody answers there; is the service started? ({details})"
         return ERRORS.get(code, TorchzkError)(
             f"{name} at {self._address}: {code.name.lower().replace('_', ' ')}: {details}"
         )

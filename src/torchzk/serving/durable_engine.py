@@ -195,8 +195,9 @@ class DurableEngine:
     def drain(self) -> None:
         """As `Engine.drain`."""
         with self._accepting:
-            self._draining = True
-        self._log("drain")
+            before, self._draining = self._draining, True
+        if not before:
+            self._log("drain")
 
     def close(self, patience: float) -> int:
         """As `Engine.close`; service and store are closed then."""

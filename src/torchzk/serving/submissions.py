@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from torchzk.circuits.json_input import Node, parse_json, read_file
 from torchzk.errors import ConfigError
+from torchzk.serving.circuit_ids import circuit_word
 from torchzk.serving.engine import Priority, ProofKind
 from torchzk.serving.requests import KINDS, proof_request
 from torchzk.serving.wire import proving_pb2 as wire
@@ -20,6 +22,16 @@ TYPES = {
 """Kinds as cuzk's tool calls them."""
 
 _NUMBERS = {kind: number for number, kind in KINDS.items()}
+_USUAL_SIZE = 32 << 30
+_U64 = (1 << 64) - 1
+_JOB_NUMBERS = (
+    "sector_size",
+    "miner_id",
+    "sector_number",
+    "partition_index",
+    "registered_proof",
+)
+_JOB_HASHES = ("randomness", "comm_r_old", "comm_r_new", "comm_d_new")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +39,12 @@ class Submission:
     """What is to be proven, as flags say it."""
 
     kind: ProofKind
-    sector_size: int
+    sector_size: int = 0
+    """0: what the job file says, or else 32 GiB."""
     c1: Path | None = None
     """PoRep: the C1 output."""
     vanilla: Path | None = None
-    """Others: a JSON array of vanilla proofs as base64, or one as base64."""
+    """Others: a JSON array of vanilla proofs as base64, one as base64, or a job file with such."""
     registered_proof: int = 0
     sector_number: int = 0
     miner_id: int = 0
@@ -64,14 +77,21 @@ def message_of(said: Submission) -> wire.SubmitProofRequest:
         name = next(name for name, kind in TYPES.items() if kind is said.kind)
         raise ConfigError(f"{flag}: a {name} needs it, and not {'--vanilla' if porep else '--c1'}")
     raw = read_file(path)
+    proofs: list[bytes] = []
+    if not porep:
+        if raw.lstrip().startswith(b"{"):
+            said, node = _with_job(said, parse_json(raw, str(path)))
+            proofs = _proofs_of_job(node)
+        else:
+            proofs = read_vanilla_proofs(raw, str(path))
     message = wire.SubmitProofRequest(
         request_id=said.request_id,
         proof_kind=_NUMBERS[said.kind],
-        sector_size=said.sector_size,
+        sector_size=said.sector_size or _USUAL_SIZE,
         registered_proof=said.registered_proof,
         priority=wire.Priority.Name(said.priority or 0),
         vanilla_proof=raw if porep else b"",
-        vanilla_proofs=() if porep else read_vanilla_proofs(raw, str(path)),
+        vanilla_proofs=proofs,
         sector_number=said.sector_number,
         miner_id=said.miner_id,
         partition_index=said.partition_index,
@@ -83,6 +103,28 @@ def message_of(said: Submission) -> wire.SubmitProofRequest:
     )
     proof_request(message)
     return message
+
+
+def _with_job(said: Submission, node: Node) -> tuple[Submission, Node]:
+    """A submission with what a job file says and no flag does, and the file's vanilla proofs."""
+    fields = node.fields(("kind", "vanilla_proofs"), (*_JOB_NUMBERS, *_JOB_HASHES))
+    if fields["kind"].text() != circuit_word(said.kind):
+        fields["kind"].fail(f"the job is no {circuit_word(said.kind)}")
+    found: dict[str, Any] = {
+        name: fields[name].integer(0, _U64) for name in _JOB_NUMBERS if name in fields
+    }
+    found |= {name: fields[name].hex32() for name in _JOB_HASHES if name in fields}
+    missing = {name: value for name, value in found.items() if not getattr(said, name)}
+    return replace(said, **missing), fields["vanilla_proofs"]
+
+
+def _proofs_of_job(node: Node) -> list[bytes]:
+    """As the wire has them; raises `InputError` where they are JSON."""
+    proofs = list(node.items())
+    for proof in proofs:
+        if not isinstance(proof.value, str):
+            proof.fail("is JSON; a service takes vanilla proofs as base64 of their bincode")
+    return [proof.base64() for proof in proofs]
 
 
 def read_vanilla_proofs(raw: bytes, document: str) -> list[bytes]:
