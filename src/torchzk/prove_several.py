@@ -24,8 +24,10 @@ from torchzk.recorded import (
 )
 from torchzk.scheduler.sinks import Run, peak_rss
 from torchzk.summary import (
+    device_report,
     device_stages,
     partitions,
+    print_devices,
     print_facts,
     print_stages,
     shortened,
@@ -75,6 +77,7 @@ def prove_several(
     folder = run.folder()
     report["run"] = str(folder) if folder else None
     print_stages(screen.console, run.record())
+    print_devices(screen.console, run.record())
     _show(screen, run, report)
     if args.timeline_lines is not None:
         write_lines(args.timeline_lines, run)
@@ -148,6 +151,7 @@ def _report(
         "peak_rss_bytes": peak_rss(),
         "stages": stage_seconds(run.spans),
         "device_stages": device_stages(record),
+        "devices": device_report(record),
     }
 
 

@@ -52,9 +52,19 @@ def test_a_folder_and_a_file(run: Any) -> None:
     # what stages took, all jobs together; how the work was spread is for the timeline
     assert {"read input", "check input", "witness", "verify"} <= report["stages"].keys()
     assert not {"compute", "reading"} & report["stages"].keys()
+    assert report["devices"]["cpu"]["workers"] == 2
     trace = json.loads((Path(report["run"]) / "trace.json").read_text())
     named = {str(event.get("args", {}).get("name")) for event in trace["traceEvents"]}
     assert {"cpu worker 0", "cpu worker 1", "cpu compute lock", "a partition 1"} <= named
+
+
+def test_the_screen_says_how_busy_workers_were(
+    run: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--config", "small.yaml", "--input", str(write("a.json", 1, 2)), "--input"]
+    assert prove.run([*flags, str(write("b.json", 3))]) == 0
+    shown = capsys.readouterr().err
+    assert "busy, by stages" in shown and "cpu compute lock" in shown
 
 
 def test_bad_ones_fail_alone(run: Any) -> None:

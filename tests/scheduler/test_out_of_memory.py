@@ -191,11 +191,11 @@ def test_what_is_kept_goes_before_a_smaller_plan_is_made(
     order: list[str] = []
     half = device_budget.half_of_the_rest
 
-    def counted(device: torch.device, limit: int | None) -> int:
+    def counted(device: torch.device, limit: int | None, own: int) -> int:
         order.append("budget")
         kept = (block_matrices, parts, query_variables)
         assert [len(cache) for cache in kept] == [0, 0, 0]
-        return half(device, limit)
+        return half(device, limit, own)
 
     def forgotten(name: Any, device: torch.device) -> None:
         order.append("tables")

@@ -11,6 +11,7 @@ import torch
 from torchzk import api
 from torchzk.errors import ResourceError
 from torchzk.scheduler import machine
+from torchzk.scheduler.device_budget import half_of_the_rest
 from torchzk.scheduler.plan import Plan
 from torchzk.scheduler.replan import with_replan
 
@@ -52,6 +53,21 @@ def test_once_more_with_half_of_what_is_free(
     assert (
         "memory of cpu ran out (CUDA out of memory. Tried to allocate 2.00 GiB): proving" in warning
     )
+
+
+def test_keys_of_other_circuits_are_not_for_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card of 100 with a key of 20 and another circuit's of 30: half of 50 is beside the own."""
+    device, gib = torch.device("cuda", 0), 1 << 30
+    taken = 50 * gib
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: taken)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: taken)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (50 * gib, 100 * gib))
+    kept_back = 100 * gib // 64
+    assert half_of_the_rest(device, None, own=20 * gib) == 20 * gib + (50 * gib - kept_back) // 2
+    assert half_of_the_rest(device, None, own=0) == (50 * gib - kept_back) // 2
+    # a limit that is taken already leaves but what one has
+    assert half_of_the_rest(device, 40 * gib, own=20 * gib) == 20 * gib
 
 
 def test_twice_is_an_error_with_the_numbers(

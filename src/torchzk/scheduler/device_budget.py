@@ -48,10 +48,15 @@ def budget(device: torch.device, limit: int | None) -> int:
     return allowed - allowed // _KEPT_BACK
 
 
-def half_of_the_rest(device: torch.device, limit: int | None) -> int:
-    """A budget for who was refused memory: what this process has, and half of what is then free."""
+def half_of_the_rest(device: torch.device, limit: int | None, own: int) -> int:
+    """A budget for who was refused memory: its own, and half of what is then free.
+
+    Args:
+        own: Bytes of the plan that are there already, a key that stays. What else this process
+            has, such as another circuit's key, is no part of the plan.
+    """
     if device.type == "cuda":
         torch.cuda.empty_cache()
         taken = torch.cuda.memory_allocated(device)
-        return taken + max(0, budget(device, limit) - taken) // 2
+        return own + max(0, budget(device, limit) - taken) // 2
     return budget(device, limit) // 2

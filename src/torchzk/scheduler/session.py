@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 
@@ -95,7 +95,9 @@ class Session:
         Raises:
             ResourceError: Nothing fits, with the numbers.
         """
-        self._settle("device" if self.plan.key_stays else "host", half_of_the_rest)
+        stays, key = self.plan.key_stays, self.plan.key_bytes
+        half = partial(half_of_the_rest, own=key if stays else 0)
+        self._settle("device" if stays else "host", half)
         return self.plan
 
     def forget(self) -> None:

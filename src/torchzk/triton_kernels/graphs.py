@@ -160,4 +160,4 @@ def _no_collection() -> Iterator[None]:
 
 
 GRAPHS = Graphs(capacity=8)
-"""The graphs of the kernels' own operations: of at most 2^20 elements, 0.25 GiB each at most."""
+"""The graphs of the kernels' own operations: of at most 2^18 elements, 64 MiB each at most."""
