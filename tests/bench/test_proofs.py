@@ -18,7 +18,7 @@ from torchzk import api, ops
 from torchzk.bench import performance, proof_measures, proof_session
 from torchzk.bench.__main__ import run
 from torchzk.bench.cases import BENCHMARKS
-from torchzk.bench.proof_cases import PROOFS, Target, is_proof, select_proofs
+from torchzk.bench.proof_cases import PLAN, PROOFS, Target, is_proof, select_proofs
 from torchzk.bench.proof_inputs import MINER_ID, SECTOR_NUMBER, Inputs, inputs_agree
 from torchzk.bench.proof_table import print_proofs
 from torchzk.circuits.registry import get_circuit
@@ -108,6 +108,9 @@ def test_memory_is_held_against_the_plan() -> None:
     assert (memory["peak_bytes"], memory["reserved_bytes"]) == (2 * GIB, 3 * GIB)
     assert memory["stages_peak_bytes"] == {"witness": GIB, "msm h": 2 * GIB}
     assert memory["planned_over_peak"] == pytest.approx(1.05)
+    assert memory["stages_over_plan"] == []
+    low = proof_measures.memory_of(run, {"witness": GIB - 1, "msm h": 3 * GIB, "msm l": 1})
+    assert low["stages_over_plan"] == ["witness"] and low["planned_over_peak"] == 1.5
     none = proof_measures.memory_of(run_of(0, ("witness", 1), device=False), {})
     assert none["peak_bytes"] is none["planned_bytes"] is none["planned_over_peak"] is None
 
@@ -122,6 +125,9 @@ def test_only_spans_since_a_step_began_count() -> None:
 def test_figures_and_slopes() -> None:
     held = proof_measures.held_against(1.0, Target(1.2, 0.88))
     assert (held["reaches_must"], held["reaches_goal"]) == (True, False)
+    # a plan that says less than was there is no good one
+    for figure, verdict in ((0.99, False), (1.0, True), (1.1, True), (1.2, False)):
+        assert proof_measures.held_against(figure, PLAN)["reaches_must"] is verdict
     none = proof_measures.held_against(None, Target(1.2))
     assert none["reaches_must"] is none["reaches_goal"] is none["figure"] is None
     assert proof_measures.slope([100, 100, 100]) == 0

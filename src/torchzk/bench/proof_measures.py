@@ -71,13 +71,16 @@ def memory_of(part: RunRecord, planned: dict[str, int]) -> Figures:
     uses = [use for use in uses_of(part) if not use.depth and use.most is not None]
     plan = max(planned.values(), default=None)
     ratio = plan / most.allocated if plan is not None and most and most.allocated else None
+    peaks = {use.name: use.most.allocated for use in uses if use.most}
     return {
         "peak_bytes": most.allocated if most else None,
         "reserved_bytes": most.reserved if most else None,
-        "stages_peak_bytes": {use.name: use.most.allocated for use in uses if use.most},
+        "stages_peak_bytes": peaks,
         "planned_bytes": plan,
         "stages_planned_bytes": planned,
         "planned_over_peak": ratio,
+        # each is wrong, whether or not it makes the peak
+        "stages_over_plan": [n for n, peak in peaks.items() if peak > planned.get(n, peak)],
     }
 
 
@@ -85,7 +88,9 @@ def held_against(figure: float | None, target: Target) -> Figures:
     """A figure and what it may be; the verdicts are None where there is no figure or no wish."""
 
     def reaches(most: float | None) -> bool | None:
-        return None if figure is None or most is None else figure <= most
+        if figure is None or most is None:
+            return None
+        return figure <= most and (target.least is None or figure >= target.least)
 
     return {
         "figure": figure,
