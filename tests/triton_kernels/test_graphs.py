@@ -131,8 +131,8 @@ class Recorded:
 class Cuda:
     """A tensor that says it is on CUDA, as far as the book-keeping looks."""
 
-    def __init__(self, n: int) -> None:
-        self.device, self.shape, self.value = torch.device("cuda", 0), torch.Size([n]), n
+    def __init__(self, n: int, index: int = 0) -> None:
+        self.device, self.shape, self.value = torch.device("cuda", index), torch.Size([n]), n
 
 
 def test_the_least_recently_used_goes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,10 +142,14 @@ def test_the_least_recently_used_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(torch.cuda, "Stream", lambda device: None)
     monkeypatch.setattr(Recorded, "closed", [])
-    few = Graphs(2)
+    few, many = Graphs(2), Graphs(8)
+    for n in (*range(5), *range(5)):
+        many.run("a", lambda: lambda x: x.value, Cuda(n))  # type: ignore[arg-type, return-value]
+    assert len(many) == 5 and Recorded.closed == []
 
-    def run(key: str, n: int = 1) -> int:
-        return few.run(key, lambda: lambda x: x.value, Cuda(n))  # type: ignore[arg-type, return-value]
+    def run(key: str, n: int = 1, index: int = 0) -> int:
+        given = Cuda(n, index)
+        return few.run(key, lambda: lambda x: x.value, given)  # type: ignore[arg-type, return-value]
 
     assert [run("a"), run("a"), run("a")] == [1, 101, 101]
     assert [run("a", 2), run("a", 2)] == [2, 102]
@@ -153,8 +157,13 @@ def test_the_least_recently_used_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     # of the two, the first was used longest ago
     assert run("b") == 101 and len(few) == 2 and Recorded.closed == ["waited"]
     assert [run("a", 2), run("a"), run("a", 2)] == [102, 1, 102]
+    # those of another device are beside them, and go by themselves
+    assert [run("a", index=1), run("a", index=1), run("b", index=1)] == [1, 101, 1]
+    few.drop(torch.device("cuda", 1))
+    assert len(few) == 2 and Recorded.closed == ["waited"] * 2
+    assert [run("b", index=1), run("a", 2)] == [1, 102]
     few.drop()
-    assert len(few) == 0 and Recorded.closed == ["waited"] * 3
+    assert len(few) == 0 and Recorded.closed == ["waited"] * 4
     assert run("a", 2) == 2
     monkeypatch.setattr(graphs, "_MOST_SEEN", 2)
     few.drop()

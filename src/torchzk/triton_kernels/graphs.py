@@ -29,7 +29,8 @@ _MOST_SEEN = 64
 
 
 class Graphs:
-    """Graphs by key, the least recently used thrown out. Any thread may use it, on any stream.
+    """Graphs by key, of each device the least recently used thrown out. Any thread may use it, on
+    any stream.
 
     Each keeps its inputs, its output and the scratch between them on the device.
     """
@@ -75,8 +76,9 @@ class Graphs:
                     del self._seen[whole]
                 if graph is not None:
                     self._graphs.move_to_end(whole)
-                    while len(self._graphs) > self._capacity:
-                        self._throw_out(next(iter(self._graphs)))
+                    mine = [kept for kept in self._graphs if kept[1] == device]
+                    for oldest in mine[: max(len(mine) - self._capacity, 0)]:
+                        self._throw_out(oldest)
                     return graph.replay(inputs)
             out = make()(*inputs)
             # not before: by now every kernel is compiled and loaded, which no capture could do
