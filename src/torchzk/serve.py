@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from torchzk import cli
 from torchzk.serving.engine import Engine
 from torchzk.serving.serve_config import ServeConfig, load_serve_config
-from torchzk.serving.server import Server, check_credentials
+from torchzk.serving.server import Server, check_credentials, check_free
 
 OpenEngine = Callable[[ServeConfig, Callable[[str], None]], AbstractContextManager[Engine]]
 """Opens what a config serves, told whom to warn."""
@@ -46,7 +46,9 @@ def command(open_engine: OpenEngine) -> cli.Command:
         check_credentials(config)
         if args.check_config:
             circuits = [f"{c.kind}-{c.sector_size}" for c in config.circuits]
+            screen.answer(f"would listen on {config.listen}, and serve {', '.join(circuits)}")
             return {"listen": config.listen, "circuits": circuits}
+        check_free(config)
         with open_engine(config, screen.warn) as engine:
             return asyncio.run(_serve(config, engine, screen))
 

@@ -291,6 +291,18 @@ def test_serve_checks_its_config_first(tmp_path: Path) -> None:
     assert "proves nothing" not in said
 
 
+def test_serve_says_what_is_taken_before_it_loads_anything(tmp_path: Path, where: str) -> None:
+    texts = [f"listen: {where}\n", f"listen: 127.0.0.1:0\nstatus_listen: {where}\n"]
+    for text, key in zip(texts, ("listen", "status_listen"), strict=True):
+        with serve("--config", write_config(tmp_path, text)) as process:
+            _, said = process.communicate(timeout=20)
+        assert process.returncode == 2 and "proves nothing" not in said
+        assert f"{key}: cannot listen on {where}: another process does" in said
+    with serve("--config", write_config(tmp_path, "listen: 127.0.0.1:7\n"), "--check-config") as p:
+        out, _ = p.communicate(timeout=20)
+    assert out == "would listen on 127.0.0.1:7, and serve winning-2048\n"
+
+
 def test_neither_command_waits_for_torch() -> None:
     done = subprocess.run(
         [

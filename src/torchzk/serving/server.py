@@ -142,6 +142,31 @@ def check_credentials(config: ServeConfig) -> None:
         server_credentials(config.tls)
 
 
+def check_free(config: ServeConfig) -> None:
+    """Raise `ConfigError` where another process listens, before keys are loaded for minutes."""
+    for key, listen in (("listen", config.listen), ("status_listen", config.status_listen)):
+        address = parse_address(listen or "127.0.0.1:0")
+        if address.socket is not None:
+            _make_way(address.socket)
+            continue
+        host, _, port = address.target.rpartition(":")
+        host = host.strip("[]")
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            # what a service that just ended has left is in nobody's way
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, int(port)))
+            except OSError as e:
+                raise ConfigError(_taken(key, listen)) from e
+
+
+def _taken(key: str, listen: str | None) -> str:
+    return (
+        f"{key}: cannot listen on {listen}: another process does, or the address is"
+        " not this machine's"
+    )
+
+
 def _options(limits: LimitConfig) -> Sequence[tuple[str, int]]:
     return (
         ("grpc.max_receive_message_length", limits.message),
@@ -184,10 +209,7 @@ def _bind(server: grpc.aio.Server, address: Address, config: ServeConfig) -> str
         else:
             port = server.add_secure_port(address.target, credentials)
     except RuntimeError as e:
-        raise ConfigError(
-            f"listen: cannot listen on {config.listen}: another process does, or the address is"
-            " not this machine's"
-        ) from e
+        raise ConfigError(_taken("listen", config.listen)) from e
     finally:
         if before is not None:
             os.umask(before)
