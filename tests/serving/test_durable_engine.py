@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fake_devices import FakeDevice, gate, proof, watchdog
+from fake_devices import gate, proof, watchdog
 from serving.durable import Rig, request, rig
 from torchzk.errors import (
     ConfigError,
@@ -20,7 +20,6 @@ from torchzk.errors import (
     QueueFullError,
     StoreError,
 )
-from torchzk.scheduler import machine
 from torchzk.scheduler.service import Limits
 from torchzk.serving.engine import Engine, JobState, Priority, ProofKind
 from torchzk.serving.job_store import JobStore
@@ -351,55 +350,3 @@ def test_an_urgent_job_waits_for_what_is_in_work_and_nothing_else(tmp_path: Path
         r.end("win")
         # those in work, and those that took their place while it was read and checked
         assert len([job for _, job in r.prover.jobs if job.started]) - before < 12
-
-
-def test_a_database_that_is_lost_under_way_is_refused_and_nobody_hangs(tmp_path: Path) -> None:
-    made = Rig(tmp_path, patience=0.05, grace=0.2)
-    with watchdog():
-        hook, reached, go = gate()
-        made.prover.hooks = {"compute": hook}
-        made.engine.submit(request("x", n=1, hooked=1))
-        assert reached.wait(20)
-        with sqlite3.connect(tmp_path / "jobs.sqlite", isolation_level=None) as other:
-            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        other.close()
-        with (tmp_path / "jobs.sqlite").open("r+b") as file:
-            file.write(b"\0" * 100)
-        with (tmp_path / "jobs.sqlite-wal").open("r+b") as file:
-            file.truncate(0)
-        with pytest.raises(StoreError, match="is damaged|cannot be used"):
-            for k in range(3):
-                made.engine.submit(request(f"y{k}", n=1))
-        assert not made.engine.status().ready
-        go.set()
-        assert made.end("x").proof == proof(1)
-        made.engine.close(0)
-        assert len(made.events("store unusable")) == 1
-
-
-def test_a_full_disk_is_seen_before_it_is_met(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with watchdog(), rig(tmp_path) as r:
-        assert r.engine.status().ready
-        monkeypatch.setattr(machine, "disk_free", lambda _: 1000)
-        r.engine._jobs.probe()
-        assert not r.engine.status().ready
-        assert "1,000 bytes are free" in r.events("store unusable")[0]["message"]
-        # as long as there is room it is taken
-        assert r.run(request("x", n=1)).state is JobState.COMPLETED
-        monkeypatch.undo()
-        r.engine._jobs.probe()
-        assert r.engine.status().ready and len(r.events("store usable")) == 1
-
-
-def test_without_devices_jobs_fail_and_no_more_are_taken(tmp_path: Path) -> None:
-    device = FakeDevice()
-    with watchdog(), rig(tmp_path, device) as r:
-        device.gone = True
-        report = r.run(request("x", n=1))
-        assert (report.state, report.error_type) == (JobState.FAILED, "DeviceLostError")
-        status = r.engine.status()
-        assert not status.ready and all(d.set_aside for d in status.devices)
-        with pytest.raises(DrainingError, match="every device is set aside"):
-            r.engine.submit(request("y", n=1))
