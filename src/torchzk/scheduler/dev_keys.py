@@ -56,7 +56,7 @@ def check_making(session: Session, *, stays: bool) -> None:
         stays: Whether its points stay on the device.
     """
     need = session.making_key + (session.sizes.lengths.n_bytes if stays else 0)
-    there = budget(session.device, session.config.vram_limit)
+    there = budget(session.device, session.config.vram_limit) - session.beside
     if need > there:
         raise ResourceError(
             f"making a key of {session.circuit.name} takes about {need / 2**30:.1f} GiB on "

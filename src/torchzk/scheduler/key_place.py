@@ -6,10 +6,8 @@ from typing import Literal
 
 from torchzk.errors import ResourceError
 from torchzk.scheduler import machine
+from torchzk.scheduler.plan import Place
 from torchzk.scheduler.session import Session
-
-Place = Literal["device", "host"]
-"""Where a plan wants points: on the device that proves, or on the host."""
 
 Where = Literal["device", "host", "file"]
 """Where they lie: in memory of the device, in the host's, pinned, or in the file they are from."""

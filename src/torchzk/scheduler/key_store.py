@@ -23,7 +23,8 @@ from torchzk.groth16.vk_file import key_sha256, load_vk
 from torchzk.scheduler.dev_keys import check_making
 from torchzk.scheduler.key_files import check_once, digest_in, named_vk, params_path
 from torchzk.scheduler.key_manager import KeyManager
-from torchzk.scheduler.key_place import Place, Where, where_made, where_of_file
+from torchzk.scheduler.key_place import Where, where_made, where_of_file
+from torchzk.scheduler.plan import Place
 from torchzk.scheduler.replan import memory_counted
 from torchzk.scheduler.session import Session
 
@@ -81,11 +82,12 @@ def get_keys(
 
     Raises:
         KeyFileError: The file is damaged, unsafe, holds no proving key, or is another circuit's.
-        ResourceError: There is not the memory, or the manager's other keys take it.
+        ResourceError: There is not the memory, or other circuits' keys take it.
     """
     # for what cannot be proven here no key is made
     _ = session.plan
     with memory_counted(session, "getting a key"), ExitStack() as stack:
+        place = stack.enter_context(session.residents.hold(session, place))
         if session.config.keys == "dev-in-memory":
             return _made(session, stack, place, manager)
         return _of_file(session, stack, place, manager)

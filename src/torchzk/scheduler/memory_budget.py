@@ -30,6 +30,12 @@ class MemoryBudget:
         self._wakes: list[Callable[[], None]] = []
         self._peak = self._trims = 0
 
+    def resize(self, total: int) -> None:
+        """Have another total, as where a key came or went; what is promised stays so."""
+        with self._guard:
+            self.total = total
+        self._wake()
+
     @property
     def held(self) -> int:
         """Bytes promised now."""
@@ -91,6 +97,9 @@ class MemoryBudget:
             if self._held.pop(promise, None) is None:
                 return
             self._tell(sum(self._held.values()))
+        self._wake()
+
+    def _wake(self) -> None:
         # without the guard: whoever wakes takes locks of its own
         for wake in self._wakes:
             wake()

@@ -18,6 +18,9 @@ from torchzk.scheduler.circuit_sizes import CircuitSizes
 from torchzk.scheduler.stage_bytes import Stage, StageBytes
 from torchzk.scheduler.stage_room import room_for, waits_for_link
 
+Place = Literal["device", "host"]
+"""Where points lie: on the device that proves, or on the host."""
+
 KeyPlace = Literal["auto", "device", "host"]
 """Where a key's points are to lie: on the device that proves, on the host, or where it is best."""
 
@@ -60,6 +63,8 @@ class Plan:
     """What the prover may take at a time."""
     stages: tuple[Stage, ...]
     """In order. The bytes of each are all there is on the device then, the key included."""
+    kept_bytes: int
+    """What is there for the next proof besides the key: matrices, lists and tables of roots."""
     making_key: int
     """The peak while a development key is made, its points not counted."""
 
@@ -67,6 +72,11 @@ class Plan:
     def peak(self) -> int:
         """The most that proving takes."""
         return max(stage.bytes for stage in self.stages)
+
+    @property
+    def resident_bytes(self) -> int:
+        """What is on the device between proofs."""
+        return self.kept_bytes + (self.key_bytes if self.key_stays else 0)
 
     @property
     def stage_bytes(self) -> dict[str, int]:
@@ -159,6 +169,7 @@ def _plan(
         key_stays=mode.stays,
         room=room,
         stages=account.stages(room),
+        kept_bytes=account.kept,
         making_key=account.making_key(),
     )
 

@@ -14,6 +14,7 @@ from torchzk.groth16.prover import Randomisers
 from torchzk.scheduler.memory_budget import MemoryBudget
 from torchzk.scheduler.policies import POLICIES
 from torchzk.scheduler.proof_work import ProofWork, Site, UnreadWork
+from torchzk.scheduler.residents import Share, partition_room
 from torchzk.scheduler.service import DeviceSetup, Limits, Service
 from torchzk.scheduler.work import Job, Priority
 from torchzk.scheduler.worker_device import CpuDevice, CudaDevice
@@ -60,7 +61,7 @@ class ProofService:
 
         Raises:
             ConfigError: There is no site.
-            ResourceError: A device has not the memory to prove a partition.
+            ResourceError: A device has not the memory to prove a partition, or not for all sites.
         """
         if not sites:
             raise ConfigError("a service needs a site at least: a session and its keys")
@@ -296,20 +297,18 @@ def _outcome(job: Job, site: Site, seconds: float, zero_knowledge: bool) -> Outc
 def _setup(sites: Sequence[Site], workers: int | None, guest: bool) -> DeviceSetup:
     """A device with the sites on it.
 
-    Its budget for partitions: one of each kind's staging always fits, since a plan has room for
-    that; more fit beside the kernels of one and the keys of all. Compute peaks are not promised,
-    for there is one at a time. What checks of other jobs take meanwhile, some tens of megabytes, is
-    had of what every plan keeps back.
+    Its budget for partitions is `partition_room`, and follows keys that come and go. Compute peaks
+    are not promised, for there is one at a time. What checks of other jobs take meanwhile, some
+    tens of megabytes, is had of what every plan keeps back.
     """
-    device = sites[0].session.device
-    plans = [site.plan() for site in sites]
-    keys = [plan.key_bytes if plan.key_stays else 0 for plan in plans]
-    compute = max(plan.peak - key for plan, key in zip(plans, keys, strict=True))
-    rest = min(plan.budget for plan in plans) - sum(keys) - compute
-    total = max(site.staged_bytes for site in sites) + max(rest, 0)
+    session = sites[0].session
+    device = session.device
+    shares = [Share(site.plan(), site.session.beside, site.staged_bytes) for site in sites]
+    budget = MemoryBudget(str(device), partition_room(str(device), shares))
+    session.residents.watch(device, budget)
     n_workers = workers or WORKERS[device.type]
     return DeviceSetup(
         CudaDevice(device) if device.type == "cuda" else CpuDevice(),
-        MemoryBudget(str(device), total),
+        budget,
         n_workers - 1 if guest else n_workers,
     )

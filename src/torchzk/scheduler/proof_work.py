@@ -75,7 +75,11 @@ def open_sites(sessions: Sequence[Session]) -> Iterator[list[Site]]:
         for session in sessions[1:]:
             session.take_constraints(first)
             with torch.cuda.device(session.device):
-                own = stack.enter_context(get_keys(session)) if keys.stays else keys
+                if keys.stays:
+                    own = stack.enter_context(get_keys(session))
+                else:
+                    own = keys
+                    stack.enter_context(session.residents.hold(session, "host"))
                 sites.append(Site(session, own))
         yield sites
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import torch
 
@@ -21,7 +21,7 @@ from torchzk.circuits.block_cache import block_path, cached_block, load_block
 from torchzk.circuits.circuit import AnyCircuit
 from torchzk.circuits.registry import get_circuit
 from torchzk.config import Config
-from torchzk.errors import CacheError
+from torchzk.errors import CacheError, ResourceError
 from torchzk.groth16.products import forget_matrices
 from torchzk.groth16.query_variables import query_variables
 from torchzk.groth16.r1cs import Block, R1cs
@@ -29,6 +29,7 @@ from torchzk.scheduler.circuit_sizes import CircuitSizes, circuit_sizes
 from torchzk.scheduler.device_budget import budget, half_of_the_rest, prepare_memory
 from torchzk.scheduler.devices import find_device, find_devices
 from torchzk.scheduler.plan import KeyPlace, Plan, making_key_bytes, plan
+from torchzk.scheduler.residents import Residents
 from torchzk.timeline import Timeline
 
 
@@ -45,8 +46,10 @@ class Session:
     """Which backend that is, and why."""
     warn: Callable[[str], None]
     """Told of what is amiss but can be mended."""
-    _plans: list[Plan] = field(default_factory=list)
-    """The plan, and those that took its place."""
+    residents: Residents = field(default_factory=Residents)
+    """What circuits keep on devices: of all sessions that are to know of each other."""
+    _plans: list[tuple[int, Plan]] = field(default_factory=list)
+    """One, once it was asked for, with the bytes of other circuits that it was made beside."""
 
     @cached_property
     def r1cs(self) -> R1cs:
@@ -70,24 +73,49 @@ class Session:
         return making_key_bytes(self.sizes, self.choice.name)
 
     @property
+    def beside(self) -> int:
+        """Bytes that other circuits keep on the device."""
+        return self.residents.beside(self.device, self.circuit.name)
+
+    @property
     def plan(self) -> Plan:
-        """How a partition is proven here, in what the device has; made when first asked for.
+        """How a partition is proven here, in what other circuits leave of the device.
+
+        Made when first asked for, and anew after a key of another circuit has come or gone.
 
         Raises:
             ResourceError: The device has not the memory, with the numbers.
         """
-        if not self._plans:
-            self._settle("auto", budget)
-        return self._plans[-1]
+        place, beside = self.residents.place_of(self.device, self.circuit.name), self.beside
+        made = self._plans[-1] if self._plans else None
+        moved = made is not None and place is not None and made[1].key_stays != (place == "device")
+        if made is None or moved or made[0] != beside:
+            return self._settle(self.plan_beside(place or "auto", beside), beside)
+        return made[1]
 
     def plan_for(self, *, key_stays: bool) -> Plan:
         """The plan, made anew if the key was put elsewhere than it says; errors as `plan`.
 
         On a CPU it does not matter where the key is.
         """
-        if self.device.type != "cpu" and self.plan.key_stays != key_stays:
-            self._settle("device" if key_stays else "host", budget)
-        return self.plan
+        found = self.plan
+        if self.device.type == "cpu" or found.key_stays == key_stays:
+            return found
+        beside = self.beside
+        return self._settle(self.plan_beside("device" if key_stays else "host", beside), beside)
+
+    def plan_beside(self, key: KeyPlace, beside: int) -> Plan:
+        """The plan there would be with so many bytes of other circuits there; errors as `plan`."""
+        there = budget(self.device, self.config.vram_limit) - beside
+        try:
+            return plan(self.sizes, self.choice.name, there, key=key)
+        except ResourceError as e:
+            if not beside:
+                raise
+            others = self.residents.names(self.device, self.circuit.name) or "none yet"
+            raise ResourceError(
+                f"{e}; other circuits keep {beside / 2**30:.1f} GiB there ({others}): evict one"
+            ) from None
 
     def replan(self) -> Plan:
         """A plan for half of what is free now, with the key where it is; it takes the plan's place.
@@ -96,9 +124,10 @@ class Session:
             ResourceError: Nothing fits, with the numbers.
         """
         stays, key = self.plan.key_stays, self.plan.key_bytes
-        half = partial(half_of_the_rest, own=key if stays else 0)
-        self._settle("device" if stays else "host", half)
-        return self.plan
+        forget_tables(self.choice.name, self.device)
+        half = half_of_the_rest(self.device, self.config.vram_limit, key if stays else 0)
+        smaller = plan(self.sizes, self.choice.name, half, key="device" if stays else "host")
+        return self._settle(smaller, self.beside)
 
     def forget(self) -> None:
         """Give back what is kept on the device for the next proof; it is made again when wanted.
@@ -110,11 +139,11 @@ class Session:
         query_variables.forget(self.device)
         forget_tables(self.choice.name, self.device)
 
-    def _settle(self, key: KeyPlace, allowed: Callable[[torch.device, int | None], int]) -> None:
-        """Make a plan. What was kept for another one may be too large for it, and goes."""
+    def _settle(self, found: Plan, beside: int) -> Plan:
+        """Go by another plan. What was kept for the last may be too large for it, and goes."""
         forget_tables(self.choice.name, self.device)
-        there = allowed(self.device, self.config.vram_limit)
-        self._plans.append(plan(self.sizes, self.choice.name, there, key=key))
+        self._plans[:] = [(beside, found)]
+        return found
 
     def take_constraints(self, other: Session) -> None:
         """Use those of a session of the same circuit: in memory they are there once."""
@@ -148,10 +177,26 @@ class Session:
         return variant_on(self.choice.name, self.device)
 
 
-def open_sessions(config: Config, timeline: Timeline, warn: Callable[[str], None]) -> list[Session]:
-    """A session on each of the devices that a config names; errors as `open_session`."""
+def open_sessions(
+    config: Config,
+    timeline: Timeline,
+    warn: Callable[[str], None],
+    residents: Residents | None = None,
+) -> list[Session]:
+    """A session on each of the devices that a config names.
+
+    Args:
+        residents: Shared with sessions of other circuits; by default one of their own.
+
+    Raises:
+        As `open_session`.
+    """
     names = [str(device) for device in find_devices(config.device)]
-    return [open_session(replace(config, device=name), timeline, warn) for name in names]
+    shared = residents or Residents()
+    return [
+        replace(open_session(replace(config, device=name), timeline, warn), residents=shared)
+        for name in names
+    ]
 
 
 def open_session(config: Config, timeline: Timeline, warn: Callable[[str], None]) -> Session:

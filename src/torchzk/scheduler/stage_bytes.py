@@ -77,6 +77,11 @@ class StageBytes:
         return self.needs.tables_bytes(self.sizes.domain, in_turn=self.in_turn)
 
     @cached_property
+    def kept(self) -> int:
+        """What stays after a proof besides the key, whichever way it was made."""
+        return self.matrices + self._lists + self.roots
+
+    @cached_property
     def always(self) -> int:
         """The key if it stays, matrices, lists, and what no size changes: there in every stage."""
         return self._pieces + self.matrices + self._lists + (self.key if self.stays else 0)

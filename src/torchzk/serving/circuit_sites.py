@@ -23,15 +23,9 @@ class _Loaded:
 
     sites: Mapping[str, Site]
     stack: ExitStack
+    n_bytes: int
+    """Of the points, on all devices together."""
     users: int = 0
-
-    @property
-    def n_bytes(self) -> int:
-        return sum(
-            site.session.plan.key_bytes
-            for site in self.sites.values()
-            if site.keys.stays or site is self._first
-        )
 
     @property
     def _first(self) -> Site:
@@ -135,7 +129,11 @@ class CircuitSites:
                     f"{self.name}: INSECURE KEY, made from known secrets, so proofs under it can"
                     " be forged. For development alone"
                 )
-            loaded = _Loaded({site.device: site for site in sites}, stack.pop_all())
+            # a key on the host is there once for all
+            n_bytes = sum(
+                site.session.plan.key_bytes for site in sites if site.keys.stays or site is sites[0]
+            )
+            loaded = _Loaded({site.device: site for site in sites}, stack.pop_all(), n_bytes)
         with self._guard:
             self._loaded = loaded
         return loaded, time.monotonic() - began

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from torchzk.backends import compile_ahead
 from torchzk.scheduler.proof_service import ProofService
+from torchzk.scheduler.residents import Residents
 from torchzk.scheduler.session import Session, open_sessions
 from torchzk.serving.circuit_prover import CircuitProver
 from torchzk.serving.circuit_sites import CircuitSites
@@ -43,9 +44,9 @@ def open_engine(config: ServeConfig, warn: Callable[[str], None]) -> Iterator[Du
             timeline = keys.enter_context(written).timeline(timeline)
         # at once where there is somebody else, and not after minutes of keys
         store = opened.enter_context(JobStore(config.data, keep_seconds=config.limits.keep_results))
-        circuits = []
+        circuits, residents = [], Residents()
         for served in config.circuits:
-            sessions = open_sessions(config.run_config(served), timeline, warn)
+            sessions = open_sessions(config.run_config(served), timeline, warn, residents)
             circuits.append(CircuitSites(sessions, warn))
             keys.callback(circuits[-1].close)
         _compile(circuits[0].sessions, warn)

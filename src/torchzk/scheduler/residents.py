@@ -1,0 +1,188 @@
+"""What the circuits of a process keep on its devices: keys, and what is there for the next proof.
+
+A plan of one circuit has what the others leave. Sessions that share devices share one of these.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import torch
+
+from torchzk.errors import ResourceError
+from torchzk.scheduler.memory_budget import MemoryBudget
+from torchzk.scheduler.plan import KeyPlace, Place, Plan
+
+if TYPE_CHECKING:
+    from torchzk.scheduler.session import Session
+
+
+@dataclass(frozen=True, eq=False)
+class _Resident:
+    """A circuit's key that is there, or on its way."""
+
+    session: Session
+    place: Place
+    n_bytes: int
+    """On the device: the key if it lies there, and what stays between proofs."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one of the circuits on a device takes of it."""
+
+    plan: Plan
+    beside: int
+    """Bytes of the other circuits, which are not in the plan's budget."""
+    staged: int
+    """Bytes of a partition between its staging and its kernels."""
+
+
+class Residents:
+    """Counts the bytes that keys take of devices, and finds places for more. For any threads.
+
+    A CPU's are not counted: what others have of its memory is not free in the first place.
+    """
+
+    def __init__(self) -> None:
+        self._residents: list[_Resident] = []
+        self._budgets: WeakKeyDictionary[MemoryBudget, torch.device] = WeakKeyDictionary()
+        self._guard = threading.RLock()
+
+    def beside(self, device: torch.device, circuit: str) -> int:
+        """Bytes that circuits other than this one keep on the device."""
+        return sum(r.n_bytes for r in self._others(device, circuit))
+
+    def place_of(self, device: torch.device, circuit: str) -> Place | None:
+        """Where the circuit's key lies, if it is held; None on a CPU, where it does not matter."""
+        with self._guard:
+            for r in reversed(self._residents):
+                if (r.session.device, r.session.circuit.name) == (device, circuit):
+                    return None if device.type == "cpu" else r.place
+        return None
+
+    def names(self, device: torch.device, circuit: str) -> str:
+        """Those that `beside` counts, in words."""
+        others = self._others(device, circuit)
+        return ", ".join(f"{r.session.circuit.name} {_gib(r.n_bytes)}" for r in others)
+
+    def watch(self, device: torch.device, budget: MemoryBudget) -> None:
+        """Keep a budget at what partitions may have on the device, as keys come and go."""
+        with self._guard:
+            self._budgets[budget] = device
+
+    @contextmanager
+    def hold(self, session: Session, place: Place | None) -> Iterator[Place | None]:
+        """Find a place for the key of a session, and count it until the context ends.
+
+        It goes to the device if it fits there and leaves all others enough to prove with their
+        keys where they are, and otherwise to the host.
+
+        Args:
+            place: Where it must lie; None to choose.
+
+        Yields:
+            Where it is to lie; on a CPU what was given.
+
+        Raises:
+            ResourceError: It does not fit beside the others, with the numbers.
+        """
+        with self._guard:
+            if session.device.type == "cpu":
+                resident = _Resident(session, place or "host", 0)
+                room = self._room([*self._residents, resident], session.device)
+            else:
+                resident, room = self._admitted(session, place)
+                place = resident.place
+            self._residents.append(resident)
+            self._resize(session.device, room)
+        try:
+            yield place
+        finally:
+            self._release(resident)
+
+    def _others(self, device: torch.device, circuit: str) -> list[_Resident]:
+        with self._guard:
+            return [
+                r
+                for r in self._residents
+                if r.session.device == device and r.session.circuit.name != circuit
+            ]
+
+    def _admitted(self, session: Session, place: Place | None) -> tuple[_Resident, int]:
+        """A place for a key, and what partitions may have then."""
+        tries: Sequence[KeyPlace] = ("auto", "host") if place is None else (place,)
+        for key in tries:
+            found = session.plan_beside(key, session.beside)
+            at: Place = "device" if found.key_stays else "host"
+            resident = _Resident(session, at, found.resident_bytes)
+            try:
+                return resident, self._room([*self._residents, resident], session.device)
+            except ResourceError as e:
+                refused = e
+        raise ResourceError(
+            f"{session.circuit.name} would keep {_gib(resident.n_bytes)} on "
+            f"{session.device}, and leave too little there: {refused}"
+        )
+
+    def _room(self, residents: Sequence[_Resident], device: torch.device) -> int:
+        """`partition_room` of a device with these on it; raises if one of them cannot prove."""
+        here = {r.session.circuit.name: r for r in residents if r.session.device == device}
+        shares = []
+        for name, r in here.items():
+            beside = sum(o.n_bytes for other, o in here.items() if other != name)
+            on_cpu = device.type == "cpu"
+            plan = r.session.plan if on_cpu else r.session.plan_beside(r.place, beside)
+            shares.append(Share(plan, beside, r.session.sizes.witness.given))
+        return partition_room(str(device), shares)
+
+    def _resize(self, device: torch.device, room: int) -> None:
+        for budget, of in list(self._budgets.items()):
+            if of == device:
+                budget.resize(room)
+
+    def _release(self, resident: _Resident) -> None:
+        device = resident.session.device
+        with self._guard:
+            self._residents.remove(resident)
+            if not any(r.session.device == device for r in self._residents):
+                return
+            if device.type != "cpu":
+                # what it kept there is no longer counted; others make theirs again
+                resident.session.forget()
+            # where somebody else took memory, what was allowed with the key there still is
+            with suppress(ResourceError):
+                self._resize(device, self._room(self._residents, device))
+
+
+def partition_room(device: str, shares: Sequence[Share]) -> int:
+    """What staged partitions may have of a device beside all that stays and one compute peak.
+
+    Kernels of one partition run at a time, so the largest of the circuits' peaks is counted. One
+    of each kind's staging always fits, since a plan has room for that.
+
+    Raises:
+        ResourceError: The circuits do not fit together, with the numbers.
+    """
+    stays = sum(share.plan.resident_bytes for share in shares)
+    compute = max(share.plan.peak - share.plan.resident_bytes for share in shares)
+    # one that was made for half of the rest, where memory ran out, says less of the device
+    budgets = [share.plan.budget + share.beside for share in shares]
+    there = max(budgets)
+    if stays + compute > there:
+        each = ", ".join(f"{s.plan.circuit} {_gib(s.plan.resident_bytes)}" for s in shares)
+        raise ResourceError(
+            f"on {device} {_gib(stays)} stay ({each}) and a partition takes {_gib(compute)} more "
+            f"at its peak, and {_gib(there)} may be had; evict a key, or use a device with more"
+        )
+    rest = max(0, min(budgets) - stays - compute)
+    return max(share.staged for share in shares) + rest
+
+
+def _gib(n: int) -> str:
+    return f"{n / 2**30:.1f} GiB"
