@@ -128,6 +128,8 @@ class Script:
     at_partition: int = 0
     hooks: Mapping[str, Callable[[], None]] = field(default_factory=dict)
     """Called in a step, before it can break."""
+    before_break: Callable[[], object] = lambda: None
+    """Called by the partition that breaks."""
 
 
 class FakePartition:
@@ -217,6 +219,7 @@ class FakeJob:
             time.sleep(seconds)
         self.script.hooks.get(step, lambda: None)()
         if here and self.script.breaks == step:
+            self.script.before_break()
             raise BrokenError(f"{self.name} breaks at {step}")
 
 

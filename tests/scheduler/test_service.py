@@ -223,7 +223,14 @@ def test_a_failing_partition_stops_its_siblings_and_then_the_job_ends() -> None:
         if not reached.is_set():
             hook()
 
-    script = Script(6, hooks={"compute": first_waits}, breaks="prepare", at_partition=1)
+    script = Script(
+        6,
+        hooks={"compute": first_waits},
+        breaks="prepare",
+        at_partition=1,
+        # or the first would be stopped on its way to the device
+        before_break=lambda: reached.wait(20),
+    )
     work = FakeJob("job", script, referee)
     with watchdog(), Service(setups(device)) as service:
         job = service.submit("job", work)
