@@ -213,6 +213,7 @@ def forget_tables(name: BackendName, device: torch.device) -> None:
     from torchzk.triton_kernels.graphs import GRAPHS
 
     with GRAPHS.at_rest():
+        # graphs and tables may be in use on any stream, and none of them is known here
         torch.cuda.synchronize(device)
     GRAPHS.drop(device)
     twiddles.roots.forget(device)

@@ -43,6 +43,7 @@ def timed(what: str, work: Callable[[], Result]) -> Result:
         start = time.perf_counter()
         result = work()
         if torch.cuda.is_available():
+            # the host's clock times the device's work
             torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
     print(f"{what}: {times[0]:.3f} {times[1]:.3f}", flush=True)

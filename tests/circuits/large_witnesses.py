@@ -87,6 +87,7 @@ def check(case: str, expected: dict[str, Any], backend: Backend, device: torch.d
     start = time.perf_counter()
     assignment = circuit.assignment(backend, witness)
     if device.type == "cuda":
+        # the host's clock times the device's work
         torch.cuda.synchronize(device)
     took = time.perf_counter() - start
     got = {

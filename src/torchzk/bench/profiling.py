@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from torchzk.bench.timing import synchronize
+
 _SHOWN = 14
 
 
@@ -16,8 +18,8 @@ def slowest(call: Callable[[], Any], device: torch.device) -> list[tuple[str, fl
     cuda = device.type == "cuda"
     with profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as record:
         call()
-        if cuda:
-            torch.cuda.synchronize(device)
+        # kernels that end later are not in the record
+        synchronize(device)
 
     def seconds(event: Any) -> float:
         return float(event.device_time_total if cuda else event.self_cpu_time_total) / 1e6

@@ -31,6 +31,7 @@ from torchzk.bench.proof_measures import (
     stages_ms,
     times_of,
 )
+from torchzk.bench.timing import synchronize
 from torchzk.circuits.circuit import Job
 from torchzk.config import CircuitConfig, Config
 from torchzk.errors import ProofError, ResourceError, TorchzkError
@@ -225,8 +226,7 @@ class ProofSteps:
         first = len(self.setting.run.spans)
         start = time.perf_counter()
         made.append(api.get_keys(session))
-        if session.device.type == "cuda":
-            torch.cuda.synchronize(session.device)
+        synchronize(session.device)
         seconds = time.perf_counter() - start
         part = since(self.setting.run.record(), first)
         plan = session.plan
@@ -345,6 +345,6 @@ class ProofSteps:
 def free(device: torch.device) -> None:
     """Give back what nobody holds any more: to the device, not only to torch."""
     gc.collect()
+    synchronize(device)
     if device.type == "cuda":
-        torch.cuda.synchronize(device)
         torch.cuda.empty_cache()

@@ -15,7 +15,7 @@ from torchzk.bench.operations import OPERATIONS, group_of
 from torchzk.bench.prepared import Prepared
 from torchzk.bench.profiling import slowest
 from torchzk.bench.rows import Result, append
-from torchzk.bench.timing import measure
+from torchzk.bench.timing import measure, synchronize
 from torchzk.bench.workshop import Workshop
 from torchzk.timeline import Timeline
 
@@ -66,8 +66,7 @@ def _run(
 ) -> Result:
     with timeline.span("make inputs"):
         prepared: Prepared = OPERATIONS[benchmark.operation](benchmark, shop)
-        if shop.device.type == "cuda":
-            torch.cuda.synchronize(shop.device)
+        synchronize(shop.device)
     with timeline.span("run and check"):
         timed = measure(prepared.call, prepared.is_right, shop.device, runs, timeline.advance)
     if show is not None:

@@ -58,7 +58,7 @@ def measure(
     """
     start = time.perf_counter()
     result = call()
-    _synchronize(device)
+    synchronize(device)
     first = time.perf_counter() - start
     right = is_right(result)
     del result
@@ -92,7 +92,7 @@ def _timed(call: Callable[[], Any], device: torch.device) -> tuple[float, Any]:
     with torch.cuda.device(device):
         begin = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        torch.cuda.synchronize()
+        synchronize(device)
         begin.record()
         result = call()
         end.record()
@@ -100,6 +100,7 @@ def _timed(call: Callable[[], Any], device: torch.device) -> tuple[float, Any]:
         return begin.elapsed_time(end) / 1e3, result
 
 
-def _synchronize(device: torch.device) -> None:
+def synchronize(device: torch.device) -> None:
+    """Wait for all of a device's streams: nothing else may run beside what is timed or counted."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -225,6 +225,7 @@ def _pin(slab: torch.Tensor, device: torch.device) -> None:
 def _unpin(slab: torch.Tensor, device: torch.device) -> None:
     """Give a slab back once no copy uses it."""
     with torch.cuda.device(device):
+        # whoever copied has its own stream, and the pages may go as soon as they are not pinned
         torch.cuda.synchronize(device)
         _cudart().cudaHostUnregister(slab.data_ptr())
 

@@ -63,6 +63,8 @@ class CudaGauge:
         return str(self._device)
 
     def idle(self) -> None:
+        # the device's and the host's clock are compared where nothing runs: twice a run, never
+        # while a partition is proved
         torch.cuda.synchronize(self._device)
 
     def mark(self) -> Moment:
