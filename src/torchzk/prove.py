@@ -19,22 +19,20 @@ from torchzk.proof_file import FORMATS, SUFFIXES, check_writable, write_proof
 from torchzk.prove_several import prove_several
 from torchzk.recorded import (
     backend_report,
+    key_is,
     recorded_sessions,
+    show_run,
+    use_report,
     warn_of,
     watch_kernels,
     write_lines,
 )
-from torchzk.scheduler.sinks import Run, peak_rss
+from torchzk.scheduler.sinks import Run
 from torchzk.summary import (
-    device_report,
-    device_stages,
     partitions,
-    print_devices,
     print_facts,
-    print_stages,
     shortened,
     size,
-    stage_seconds,
 )
 
 if TYPE_CHECKING:
@@ -174,21 +172,14 @@ def _proven(
         "zero_knowledge": result.zero_knowledge,
         "device": str(session.device),
         **backend_report(session),
-        "peak_rss_bytes": peak_rss(),
-        "stages": stage_seconds(run.spans),
-        "device_stages": device_stages(run.record()),
-        "devices": device_report(run.record()),
+        **use_report(run),
         "out": str(where) if where else None,
     }
 
 
 def _show(screen: cli.Screen, run: Run, report: cli.Report) -> None:
     """The tables at the end; the run's folder is known by now."""
-    folder = run.folder()
-    report["run"] = str(folder) if folder else None
-    record = run.record()
-    print_stages(screen.console, record)
-    print_devices(screen.console, record)
+    show_run(screen, run, report)
     rows = [
         ("circuit", f"{report['circuit']} on {run.facts['device']}", ""),
         ("backend", run.facts["backend"], ""),
@@ -197,7 +188,6 @@ def _show(screen: cli.Screen, run: Run, report: cli.Report) -> None:
         rows.append(("input", f"holds, {partitions(report['partitions'])}", "bold green"))
     else:
         count = f"{len(report['proof']) // 2} bytes, {partitions(report['partitions'])}"
-        insecure = report["insecure_key"]
         secret = report["zero_knowledge"]
         rows += [
             ("proof", f"verified, {count}, in {report['seconds']:.2f} s", "bold green"),
@@ -205,13 +195,13 @@ def _show(screen: cli.Screen, run: Run, report: cli.Report) -> None:
             ("written to", report["out"] or "nowhere", ""),
             ("key", report["key"], ""),
             ("key sha256", report["key_sha256"], ""),
-            ("key is", "INSECURE" if insecure else "not a dev key", "bold red" if insecure else ""),
+            key_is(report["insecure_key"]),
             ("zero-knowledge", "yes" if secret else "NO", "" if secret else "bold red"),
             ("peak memory", size(report["peak_rss_bytes"]), ""),
         ]
     rows += [("note", note, "bold yellow") for note in report["notes"]]
-    rows.append(("timeline", f"{folder}" if folder else "not kept", ""))
-    if folder:
+    rows.append(("timeline", report["run"] or "not kept", ""))
+    if report["run"]:
         rows.append(("", f"tensorboard --logdir {run.runs}", "dim"))
     print_facts(screen.console, rows)
 

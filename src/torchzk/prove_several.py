@@ -17,22 +17,20 @@ from torchzk.errors import ConfigError, TorchzkError
 from torchzk.proof_file import SUFFIXES, ProofFormat, write_proof
 from torchzk.recorded import (
     backend_report,
+    key_is,
     recorded_sessions,
+    show_run,
+    use_report,
     warn_of,
     watch_kernels,
     write_lines,
 )
-from torchzk.scheduler.sinks import Run, peak_rss
+from torchzk.scheduler.sinks import Run
 from torchzk.summary import (
-    device_report,
-    device_stages,
     partitions,
-    print_devices,
     print_facts,
-    print_stages,
     shortened,
     size,
-    stage_seconds,
 )
 
 if TYPE_CHECKING:
@@ -74,10 +72,7 @@ def prove_several(
                 warn_of(screen, insecure_key=sites[0].keys.insecure, zero_knowledge=True)
             run.facts["outcome"] = f"{len(proven)} of {len(jobs)} verified"
             report = _report(run, sessions, sites[0].keys, jobs)
-    folder = run.folder()
-    report["run"] = str(folder) if folder else None
-    print_stages(screen.console, run.record())
-    print_devices(screen.console, run.record())
+    show_run(screen, run, report)
     _show(screen, run, report)
     if args.timeline_lines is not None:
         write_lines(args.timeline_lines, run)
@@ -135,23 +130,19 @@ def _report(
     run: Run, sessions: Sequence[Session], keys: Keys, jobs: Sequence[cli.Report]
 ) -> cli.Report:
     failed = [job for job in jobs if not job["ok"]]
-    record = run.record()
     return {
         "ok": not failed,
         "exit_code": failed[0]["exit_code"] if failed else 0,
         "circuit": sessions[0].circuit.name,
         "jobs": list(jobs),
         "verified": not failed,
-        "total_seconds": record.seconds,
+        "total_seconds": run.record().seconds,
         "key": keys.source,
         "key_sha256": keys.sha256,
         "insecure_key": keys.insecure,
         "device": ", ".join(str(session.device) for session in sessions),
         **backend_report(sessions[0]),
-        "peak_rss_bytes": peak_rss(),
-        "stages": stage_seconds(run.spans),
-        "device_stages": device_stages(record),
-        "devices": device_report(record),
+        **use_report(run),
     }
 
 
@@ -166,10 +157,9 @@ def _show(screen: cli.Screen, run: Run, report: cli.Report) -> None:
             rows.append(("", job["out"] or shortened(job["proof"], 24), ""))
         else:
             rows.append((job["name"], f"{job['error']}: {job['message']}", "bold red"))
-    insecure = report["insecure_key"]
     rows += [
         ("key", report["key"], ""),
-        ("key is", "INSECURE" if insecure else "not a dev key", "bold red" if insecure else ""),
+        key_is(report["insecure_key"]),
         ("peak memory", size(report["peak_rss_bytes"]), ""),
         ("timeline", report["run"] or "not kept", ""),
     ]

@@ -12,8 +12,15 @@ from torchzk.cli import Report, Screen
 from torchzk.config import Config
 from torchzk.files import atomic_write
 from torchzk.scheduler.progress import Progress
-from torchzk.scheduler.sinks import Run, open_run, timeline
+from torchzk.scheduler.sinks import Run, open_run, peak_rss, timeline
 from torchzk.scheduler.timeline_lines import timeline_lines
+from torchzk.summary import (
+    device_report,
+    device_stages,
+    print_devices,
+    print_stages,
+    stage_seconds,
+)
 
 if TYPE_CHECKING:
     from torchzk.api import Session
@@ -74,6 +81,31 @@ def backend_report(session: Session) -> Report:
         "variant": variant.name if variant else None,
         "triton": variant.triton if variant else None,
     }
+
+
+def use_report(run: Run) -> Report:
+    """What a run took of host and devices, for a command's JSON."""
+    record = run.record()
+    return {
+        "peak_rss_bytes": peak_rss(),
+        "stages": stage_seconds(record.spans),
+        "device_stages": device_stages(record),
+        "devices": device_report(record),
+    }
+
+
+def show_run(screen: Screen, run: Run, report: Report) -> None:
+    """Put the run's folder into the report, and print what stages and devices took."""
+    folder = run.folder()
+    report["run"] = str(folder) if folder else None
+    record = run.record()
+    print_stages(screen.console, record)
+    print_devices(screen.console, record)
+
+
+def key_is(insecure: bool) -> tuple[str, str, str]:
+    """The row of a command's last table that says what a key is worth."""
+    return "key is", "INSECURE" if insecure else "not a dev key", "bold red" if insecure else ""
 
 
 def warn_of(screen: Screen, *, insecure_key: bool, zero_knowledge: bool) -> None:
