@@ -78,6 +78,15 @@ def is_zero(a, F: tl.constexpr):
 
 
 @triton.jit
+def equal(a, b, F: tl.constexpr):
+    W: tl.constexpr = F.W
+    differs = a[0] ^ b[0]
+    for i in tl.static_range(1, W):
+        differs = differs | (a[i] ^ b[i])
+    return differs == 0
+
+
+@triton.jit
 def select(c, a, b, F: tl.constexpr):
     x = ()
     W: tl.constexpr = F.W

@@ -32,11 +32,7 @@ def classes_kernel(
     mask = offs < n
     x = limbs.load(x_ptr, tl.cast(x_plane, tl.int64), offs, mask, F)
     one = limbs.constant(F.one, x[0], F)
-    differs = x[0] ^ one[0]
-    W: tl.constexpr = F.W
-    for i in tl.static_range(1, W):
-        differs = differs | (x[i] ^ one[i])
-    kind = tl.where(limbs.is_zero(x, F), 0, tl.where(differs == 0, 1, 2))
+    kind = tl.where(limbs.is_zero(x, F), 0, tl.where(limbs.equal(x, one, F), 1, 2))
     tl.store(out_ptr + offs, kind.to(tl.uint8), mask=mask)
 
 
@@ -90,13 +86,9 @@ def first_unsatisfied_kernel(
     a = limbs.load(a_ptr, tl.cast(a_plane, tl.int64), offs, mask, F)
     b = limbs.load(b_ptr, tl.cast(b_plane, tl.int64), offs, mask, F)
     c = limbs.load(c_ptr, tl.cast(c_plane, tl.int64), offs, mask, F)
-    product = limbs.mul(a, b, F)
-    differs = product[0] ^ c[0]
-    W: tl.constexpr = F.W
-    for i in tl.static_range(1, W):
-        differs = differs | (product[i] ^ c[i])
+    holds = limbs.equal(limbs.mul(a, b, F), c, F)
     # lanes beyond the last row have 0 * 0 = 0
-    first = tl.min(tl.where(differs != 0, offs, tl.cast(n, tl.int64)), 0)
+    first = tl.min(tl.where(holds, tl.cast(n, tl.int64), offs), 0)
     if first < n:
         tl.atomic_min(first_ptr, first)
 
