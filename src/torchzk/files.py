@@ -36,7 +36,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     target = path.resolve()
     if target.exists() and not target.is_file():
         raise ConfigError(f"{path}: is not a regular file; name another to write to")
-    _sweep(target.parent)
+    sweep_partials(target.parent)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
     try:
         with _create(temporary, path) as file:
@@ -52,6 +52,18 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         if isinstance(e, OSError) and e.errno in _FULL:
             raise ResourceError(f"{path}: the disk is full") from e
         raise
+
+
+def sweep_partials(folder: Path) -> None:
+    """Remove the partial files of dead processes, where it can: the system took their locks.
+
+    Every `atomic_write` to the folder does so as well.
+    """
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if _PARTIAL.fullmatch(entry.name):
+                with contextlib.suppress(OSError):
+                    _remove_if_dead(Path(entry.path))
 
 
 def make_folder(folder: Path) -> None:
@@ -76,15 +88,6 @@ def _create(temporary: Path, path: Path) -> BinaryIO:
             return file
         # swept between the two calls
         file.close()
-
-
-def _sweep(folder: Path) -> None:
-    """Remove the partial files of dead processes: the system took their locks."""
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(folder):
-            if _PARTIAL.fullmatch(entry.name):
-                with contextlib.suppress(OSError):
-                    _remove_if_dead(Path(entry.path))
 
 
 def _remove_if_dead(partial: Path) -> None:

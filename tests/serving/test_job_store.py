@@ -158,6 +158,8 @@ def test_payloads_are_kept_as_long_as_a_job_needs_them(tmp_path: Path) -> None:
         assert payloads(store) == [other.digest.hex()]
         # of a process that died between the payload and the row
         (tmp_path / "payloads" / ("0" * 64)).write_bytes(b"")
+        # of one that died while it wrote, and that nobody would write to this folder after
+        (tmp_path / "payloads" / f".{'1' * 64}.{'2' * 16}.partial").write_bytes(b"")
     with JobStore(tmp_path) as store:
         assert payloads(store) == [other.digest.hex()]
         assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700

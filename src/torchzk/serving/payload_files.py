@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from torchzk.errors import ConfigError, StoreError, TorchzkError
-from torchzk.files import atomic_write, make_folder
+from torchzk.files import atomic_write, make_folder, sweep_partials
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -27,8 +27,9 @@ class PayloadFiles:
         make_folder(folder)
         self._guard = threading.Lock()
         self._pins: Counter[bytes] = Counter()
+        # of a process that died: what it was writing, and what nobody waits for now
+        sweep_partials(folder)
         for path in list(folder.iterdir()):
-            # of a process that died
             if _NAME.fullmatch(path.name):
                 self.tidy(bytes.fromhex(path.name))
 
