@@ -12,6 +12,7 @@ import errno
 import json
 import os
 import re
+import select
 import signal
 import sys
 import traceback
@@ -58,6 +59,16 @@ class Screen:
         """A line of result on stdout, where the report does not take its place."""
         if not self.json:
             print(text)
+
+
+class _Stderr(Console):
+    """Where a command says how it goes, which it does whether or not anybody listens."""
+
+    def __init__(self) -> None:
+        super().__init__(stderr=True)
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
 
 
 Command = Callable[[argparse.Namespace, Screen], Report]
@@ -195,9 +206,10 @@ def execute(parser: Parser, command: Command, argv: Sequence[str] | None = None)
     """Run a command from its arguments to its exit code; whatever it raises becomes one.
 
     Known errors are one line on stderr. Anything else is a fault of ours and shows its traceback.
+    Where whoever reads stdout has left, as `head` does, nothing is said at all.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    screen = Screen(Console(stderr=True), "--json" in arguments)
+    screen = Screen(_Stderr(), "--json" in arguments)
     with _signals() as received:
         try:
             report = command(parser.parse_args(arguments), screen)
@@ -207,8 +219,12 @@ def execute(parser: Parser, command: Command, argv: Sequence[str] | None = None)
             _emit(screen, {"ok": True, **report, "warnings": screen.warnings})
         except SystemExit:
             # --help
+            if _reader_left():
+                return _end_unread()
             raise
         except BaseException as e:
+            if isinstance(e, BrokenPipeError) and _reader_left():
+                return _end_unread()
             # a library may have turned the interrupt into an error of its own
             return _fail(screen, Interrupted(received[0]) if received else _known(e))
     return int(report.get("exit_code", 0))
@@ -235,6 +251,23 @@ def _signals() -> Iterator[list[int]]:
         if not received:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _reader_left() -> bool:
+    """Whether stdout is a pipe that has no other end."""
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout, 0)
+    except (AttributeError, TypeError, ValueError, OSError):
+        # no stdout, or none of the system's
+        return False
+    return bool(poll.poll(0))
+
+
+def _end_unread() -> int:
+    """End as a process does that SIGPIPE ends; what waits in the buffer goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE
 
 
 def _known(e: BaseException) -> BaseException:

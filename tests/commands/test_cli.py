@@ -156,14 +156,45 @@ def test_signals(number: signal.Signals, code: int) -> None:
     assert "Traceback" not in err
 
 
-def test_a_reader_that_left() -> None:
+@pytest.mark.parametrize(
+    ("body", "argv"),
+    [
+        ("pass", ("--json",)),
+        ("screen.answer('x' * 100_000)", ()),
+        ("screen.answer('x' * 100_000)", ("--json",)),
+        ("pass", ("--help",)),
+    ],
+)
+def test_a_reader_that_left_is_told_nothing(body: str, argv: tuple[str, ...]) -> None:
     read, write = os.pipe()
-    child = start("pass", "--json", stdout=write)
+    child = start(body, *argv, stdout=write)
     os.close(write)
     os.close(read)
     _, err = child.communicate(timeout=30)
     assert child.returncode == 141
-    assert "Traceback" not in err and "Exception ignored" not in err
+    assert err.removeprefix("ready\n") == ""
+
+
+def test_a_pipe_that_breaks_elsewhere_is_not_taken_for_stdout() -> None:
+    child = start("raise BrokenPipeError", stdout=subprocess.PIPE)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == 141 and "Interrupted: stopped by signal 13" in err
+
+
+def test_nobody_has_to_listen_to_how_it_goes() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    child = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(body="screen.warn('careful')"), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=write,
+        text=True,
+        env=child_environment(),
+    )
+    os.close(write)
+    out, _ = child.communicate(timeout=30)
+    assert child.returncode == 0
+    assert json.loads(out)["warnings"] == ["careful"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
