@@ -37,7 +37,7 @@ def _check_shape(cs: ConstraintSystem, vector: Vector) -> None:
     counts = (r1cs.n_inputs, r1cs.n_aux, r1cs.n_constraints, list(r1cs.nnz))
     assert counts == tuple(vector[k] for k in ("inputs", "aux", "constraints", "nnz"))
     dense = density(r1cs)
-    popcounts = [int(x.sum()) for x in (dense.a_aux, dense.b_inputs, dense.b_aux)]
+    popcounts = [x.count for x in (dense.a_aux, dense.b_inputs, dense.b_aux)]
     assert popcounts == [vector[k] for k in ("a_aux", "b_in", "b_aux")]
     assert digest(r1cs).synthesised == vector["r1cs_sha256"]
 

@@ -108,8 +108,9 @@ def test_sums_are_those_of_integers(
         aux = [random.Random(i).randrange(FR.modulus) if v else 0 for i, v in enumerate(aux)]
     key = make_key(backend, r1cs, DEV, device, Timeline())
     dense = density(r1cs)
-    b = [x for x, bit in zip(inputs + aux, [*dense.b_inputs, *dense.b_aux], strict=True) if bit]
-    a = inputs + [x for x, bit in zip(aux, dense.a_aux, strict=True) if bit]
+    b_bits = [*dense.b_inputs.written_out(), *dense.b_aux.written_out()]
+    b = [x for x, bit in zip(inputs + aux, b_bits, strict=True) if bit]
+    a = inputs + [x for x, bit in zip(aux, dense.a_aux.written_out(), strict=True) if bit]
     expected: dict[str, Point] = {}
     for name, factors in {"l": aux, "a": a, "b_g1": b, "b_g2": b}.items():
         curve, total = QUERIES[name], None
@@ -300,7 +301,8 @@ def test_the_index_of_a_piece(name: str, copies: int, device: torch.device) -> N
     for r1cs in systems:
         dense, variables = density(r1cs), query_variables(r1cs, device)
         assert len(variables["l"]) == r1cs.n_aux and variables["l"].index is None
-        for query, bits in (("a", dense.a_aux), ("b_g1", dense.b_aux)):
+        for query, touched in (("a", dense.a_aux), ("b_g1", dense.b_aux)):
+            bits = touched.written_out()
             expected = bits.nonzero()[0].tolist()
             index = variables[query].index
             assert variables[query].n_aux == len(expected)
@@ -313,4 +315,5 @@ def test_the_index_of_a_piece(name: str, copies: int, device: torch.device) -> N
                     assert piece.dtype == torch.int32
                     assert piece.tolist() == expected[start:stop]
         assert variables["a"].n_inputs == r1cs.n_inputs
-        assert variables["b_g2"].inputs.tolist() == dense.b_inputs.nonzero()[0].tolist()
+        b_inputs = dense.b_inputs.written_out().nonzero()[0].tolist()
+        assert variables["b_g2"].inputs.tolist() == b_inputs

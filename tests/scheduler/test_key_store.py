@@ -14,7 +14,6 @@ from torchzk import api
 from torchzk.errors import KeyFileError, ResourceError
 from torchzk.groth16.keys import QUERIES, ProvingKey
 from torchzk.scheduler import machine
-from torchzk.scheduler.key_manager import KeyManager
 from torchzk.scheduler.key_place import where_made, where_of_file
 from torchzk.scheduler.key_store import get_keys, get_verifying_key, is_insecure
 from torchzk.timeline import Span, Timeline
@@ -143,26 +142,6 @@ def test_a_file_goes_where_its_place_is(tmp_path: Path, monkeypatch: pytest.Monk
         where_made(gpu, "host", GIB)
     monkeypatch.setattr(machine, "memory", lambda: machine.Memory(64 * GIB, 5 * GIB, None))
     assert where_made(gpu, "host", GIB) == "host"
-
-
-def test_keys_of_one_manager_are_shared(tmp_path: Path) -> None:
-    spans: list[Span] = []
-    session = small_session(tmp_path, "dev-in-memory", spans)
-    n_bytes = session.sizes.lengths.n_bytes
-    manager = KeyManager(2 * n_bytes - 1)
-    with get_keys(session, manager=manager) as one, get_keys(session, manager=manager) as other:
-        assert one.proving is other.proving
-        assert [span.name for span in spans].count("make key") == 1
-        # the same key from a file is another, and there is no room for it
-        dev = small_session(tmp_path, "dev")
-        with pytest.raises(ResourceError, match="the key of small takes .* the key of small"):
-            get_keys(dev, place="device", manager=manager)
-        with get_keys(dev, manager=manager) as file:
-            assert file.where == "file" and manager.held_bytes == n_bytes
-    with get_keys(dev, place="device", manager=manager) as held:
-        assert same_key(held.proving, one.proving)
-        assert manager.held_bytes == n_bytes
-    assert manager.drop_unused() == n_bytes
 
 
 def test_what_cannot_fit_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,25 +11,6 @@ from torchzk.groth16.r1cs import Array, Block, R1cs, SparseRows
 
 
 @dataclass(frozen=True, eq=False)
-class Density:
-    """Bool arrays: the variable has a non-zero coefficient in some row of that matrix.
-
-    A is dense over inputs, which the appended input rows see to; L is dense over aux.
-    """
-
-    a_aux: Array
-    b_inputs: Array
-    b_aux: Array
-
-
-def block_density(block: Block) -> Density:
-    """Density over a block's own variable vector: inputs and aux as they stand there."""
-    n = block.input_columns
-    a, b = (_touched(rows, block.n_columns) for rows in (block.a, block.b))
-    return Density(a_aux=a[n:], b_inputs=b[:n], b_aux=b[n:])
-
-
-@dataclass(frozen=True, eq=False)
 class Touched:
     """Bool arrays: which variables of one sort some row of a matrix touches, not written out."""
 
@@ -50,8 +31,11 @@ class Touched:
 
 
 @dataclass(frozen=True, eq=False)
-class Patterns:
-    """`Density` of a whole system, by its blocks."""
+class Density:
+    """Variables with a non-zero coefficient in some row of A, and of B.
+
+    A is dense over inputs, which the appended input rows see to; L is dense over aux.
+    """
 
     a_aux: Touched
     b_inputs: Touched
@@ -59,30 +43,26 @@ class Patterns:
 
 
 @lru_cache(maxsize=8)
-def patterns(r1cs: R1cs) -> Patterns:
-    """Which variables each query has; as small as the blocks are, and kept for a circuit."""
-    head, body = block_density(r1cs.prologue), block_density(r1cs.block)
-    no_imports = np.zeros((r1cs.copies, 0), dtype=np.int64)
-    return Patterns(
-        a_aux=_touched_by_any(head.a_aux, body.a_aux, r1cs.imports),
-        b_inputs=_touched_by_any(head.b_inputs, body.b_inputs, no_imports),
-        b_aux=_touched_by_any(head.b_aux, body.b_aux, r1cs.imports),
-    )
-
-
 def density(r1cs: R1cs) -> Density:
-    """Density over all variables in global order: `[n_aux]`, `[n_inputs]`, `[n_aux]`."""
-    found = patterns(r1cs)
-    a_aux, b_inputs, b_aux = (
-        touched.written_out() for touched in (found.a_aux, found.b_inputs, found.b_aux)
+    """Which variables each query has; as small as the blocks are, and kept for a circuit."""
+    head, body = r1cs.prologue, r1cs.block
+    _, a_of_head = _columns(head, head.a)
+    _, a_of_body = _columns(body, body.a)
+    inputs_of_head, b_of_head = _columns(head, head.b)
+    inputs_of_body, b_of_body = _columns(body, body.b)
+    no_imports = np.zeros((r1cs.copies, 0), dtype=np.int64)
+    return Density(
+        a_aux=_touched_by_any(a_of_head, a_of_body, r1cs.imports),
+        b_inputs=_touched_by_any(inputs_of_head, inputs_of_body, no_imports),
+        b_aux=_touched_by_any(b_of_head, b_of_body, r1cs.imports),
     )
-    return Density(a_aux, b_inputs, b_aux)
 
 
-def _touched(rows: SparseRows, n_columns: int) -> Array:
-    out = np.zeros(n_columns, dtype=np.bool_)
-    out[rows.cols] = True
-    return out
+def _columns(block: Block, rows: SparseRows) -> tuple[Array, Array]:
+    """Which columns of a block's matrix are not empty: its inputs and its aux, as they stand."""
+    touched = np.zeros(block.n_columns, dtype=np.bool_)
+    touched[rows.cols] = True
+    return touched[: block.input_columns], touched[block.input_columns :]
 
 
 def _touched_by_any(head: Array, body: Array, imports: Array) -> Touched:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from torchzk.device_cache import kept_by_device
-from torchzk.groth16.density import Touched, patterns
+from torchzk.groth16.density import Touched, density
 from torchzk.groth16.r1cs import Array, R1cs
 from torchzk.groth16.streams import Mark
 
@@ -69,13 +69,13 @@ class QueryVariables:
 @kept_by_device(8)
 def query_variables(r1cs: R1cs, device: torch.device) -> Mapping[str, QueryVariables]:
     """The variables of the queries l, a, b_g1 and b_g2, kept for a circuit on a device."""
-    touched = patterns(r1cs)
-    b = _variables(r1cs, touched.b_inputs.written_out(), touched.b_aux, device)
-    # A is dense over inputs, L over aux; see `density.Density`
+    dense = density(r1cs)
+    b = _variables(r1cs, dense.b_inputs.written_out(), dense.b_aux, device)
+    # A is dense over inputs, L over aux; see `Density`
     inputs = np.ones(r1cs.n_inputs, dtype=np.bool_)
     found = {
         "l": QueryVariables(_indices(~inputs, device).long(), r1cs.n_aux, None),
-        "a": _variables(r1cs, inputs, touched.a_aux, device),
+        "a": _variables(r1cs, inputs, dense.a_aux, device),
         "b_g1": b,
         "b_g2": b,
     }

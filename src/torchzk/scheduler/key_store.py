@@ -7,7 +7,6 @@ the check.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,6 @@ from torchzk.groth16.toxic_waste import DEV, check_safe, is_dev
 from torchzk.groth16.vk_file import key_sha256, load_vk
 from torchzk.scheduler.dev_keys import check_making
 from torchzk.scheduler.key_files import check_once, digest_in, named_vk, params_path
-from torchzk.scheduler.key_manager import KeyManager
 from torchzk.scheduler.key_place import Where, where_made, where_of_file
 from torchzk.scheduler.plan import Place
 from torchzk.scheduler.replan import memory_counted
@@ -69,16 +67,13 @@ class Keys:
         self.close()
 
 
-def get_keys(
-    session: Session, *, place: Place | None = None, manager: KeyManager | None = None
-) -> Keys:
+def get_keys(session: Session, *, place: Place | None = None) -> Keys:
     """The keys that the session's config names, checked; dev keys are made when not cached.
 
     Args:
         session: Whose config, circuit and device.
         place: Where the points shall lie, by default where the session's plan has them. On the
             host they are in pinned memory, or in their file alone where it does not fit.
-        manager: Whose keys these are to be among; by default none but these.
 
     Raises:
         KeyFileError: The file is damaged, unsafe, holds no proving key, or is another circuit's.
@@ -89,8 +84,8 @@ def get_keys(
     with memory_counted(session, "getting a key"), ExitStack() as stack:
         place = stack.enter_context(session.residents.hold(session, place))
         if session.config.keys == "dev-in-memory":
-            return _made(session, stack, place, manager)
-        return _of_file(session, stack, place, manager)
+            return _made(session, stack, place)
+        return _of_file(session, stack, place)
 
 
 def get_verifying_key(session: Session) -> VerifyingKey:
@@ -127,27 +122,19 @@ def is_insecure(session: Session, vk: VerifyingKey) -> bool:
     return named is not None and is_marked_insecure(named, session.circuit.sector_size)
 
 
-def _made(
-    session: Session, stack: ExitStack, place: Place | None, manager: KeyManager | None
-) -> Keys:
+def _made(session: Session, stack: ExitStack, place: Place | None) -> Keys:
     """The dev key, made on the device, and never written."""
-    circuit, r1cs, device = session.circuit, session.r1cs, session.device
-    n_bytes = session.sizes.lengths.n_bytes
-    where = where_made(session, place, n_bytes)
-
-    def make() -> ProvingKey:
-        check_making(session, stays=where == "device")
-        given = (session.backend, r1cs, DEV, device, session.timeline)
-        with session.timeline.span("make key"):
-            return make_key(*given) if where == "device" else to_host(new_key(*given), device)
-
-    key = _managed(stack, manager, ("dev", circuit.name, where, device), n_bytes, make, session)
+    device = session.device
+    where = where_made(session, place, session.sizes.lengths.n_bytes)
+    check_making(session, stays=where == "device")
+    given = (session.backend, session.r1cs, DEV, device, session.timeline)
+    key: ProvingKey
+    with session.timeline.span("make key"):
+        key = make_key(*given) if where == "device" else to_host(new_key(*given), device)
     return Keys(key, key.vk, key_sha256(key.vk), True, where, None, stack.pop_all())
 
 
-def _of_file(
-    session: Session, stack: ExitStack, place: Place | None, manager: KeyManager | None
-) -> Keys:
+def _of_file(session: Session, stack: ExitStack, place: Place | None) -> Keys:
     circuit, device = session.circuit, session.device
     path = params_path(session)
     file = stack.enter_context(ParamsFile.open(path, session.backend))
@@ -155,33 +142,13 @@ def _of_file(
     check_lengths(file, session.sizes.lengths, circuit.n_inputs, circuit.name)
     check_safe(vk)
     digest = digest_in(session, path)
-    n_bytes = file.lengths.n_bytes
-    where = where_of_file(session, place, n_bytes)
-
-    def load() -> ProvingKey:
-        advance = session.timeline.advance
-        with session.timeline.span("load key"):
-            if where == "host":
-                return held_on_host(file, device, advance)
-            return held(file, device, advance)
-
+    where = where_of_file(session, place, file.lengths.n_bytes)
     key: ProvingKey = file
     if where != "file":
-        key = _managed(stack, manager, (digest.blake2b, where, device), n_bytes, load, session)
+        load = held_on_host if where == "host" else held
+        with session.timeline.span("load key"):
+            key = load(file, device, session.timeline.advance)
     if session.config.keys != "official":
         check_once(session, key, path, digest)
     insecure = is_marked_insecure(path, circuit.sector_size) or is_dev(vk)
     return Keys(key, vk, key_sha256(vk), insecure, where, path, stack.pop_all())
-
-
-def _managed(
-    stack: ExitStack,
-    manager: KeyManager | None,
-    identity: Hashable,
-    n_bytes: int,
-    load: Callable[[], ProvingKey],
-    session: Session,
-) -> ProvingKey:
-    """A key among those of a manager, in use until `stack` closes."""
-    name = f"the key of {session.circuit.name}"
-    return stack.enter_context((manager or KeyManager(n_bytes)).use(identity, n_bytes, load, name))
