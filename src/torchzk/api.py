@@ -75,6 +75,8 @@ def open_session(
     config: Config,
     timeline: Timeline | None = None,
     warn: Callable[[str], None] = warnings.warn,
+    *,
+    beside: Session | None = None,
 ) -> Session:
     """Find the circuit, the device and the backend that a config names.
 
@@ -82,17 +84,23 @@ def open_session(
         config: From `load_config`.
         timeline: Gets a span a stage; nobody watches by default.
         warn: Told of a damaged cache, which is mended.
+        beside: Another session of this process. Where both have keys on one device, each is
+            planned in what the other leaves; sessions opened without it plan as if alone.
     """
-    return _open_session(config, timeline or Timeline(), warn)
+    residents = None if beside is None else beside.residents
+    return _open_session(config, timeline or Timeline(), warn, residents)
 
 
 def open_sessions(
     config: Config,
     timeline: Timeline | None = None,
     warn: Callable[[str], None] = warnings.warn,
+    *,
+    beside: Session | None = None,
 ) -> list[Session]:
     """A session on each of the devices that a config names; as `open_session`."""
-    return _open_sessions(config, timeline or Timeline(), warn)
+    residents = None if beside is None else beside.residents
+    return _open_sessions(config, timeline or Timeline(), warn, residents)
 
 
 def load_job(

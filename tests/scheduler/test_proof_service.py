@@ -22,6 +22,7 @@ from torchzk.errors import CancelledError, ConfigError, ExpiredError, InputError
 from torchzk.groth16.prover import Randomisers, prove
 from torchzk.scheduler.policies import POLICIES
 from torchzk.scheduler.proof_service import ProofService
+from torchzk.scheduler.residents import Residents
 from torchzk.scheduler.work import Job, Priority
 from torchzk.timeline import Span, Timeline
 
@@ -277,5 +278,9 @@ def test_several_circuits_and_who_is_more_urgent(
         jobs.append(service.submit_source({"seeds": [2]}, fixed, circuit="small"))
         with pytest.raises(ConfigError, match="circuit third has no site here, those are: small, "):
             service.submit_source({"seeds": [2]}, circuit="third")
+    stranger = api.Site(replace(other, residents=Residents()), here.keys)
+    said = r"cpu: the sessions of small and other do not know .* beside="
+    with pytest.raises(ConfigError, match=said):
+        ProofService([here, stranger])
     assert [job.result() for job in jobs] == [expected(SmallJob((n,))) for n in (1, 2, 2)]
     assert [job.priority for job in jobs] == [Priority.WINDOW, Priority.WINNING, Priority.WINDOW]

@@ -48,7 +48,6 @@ class Card:
             device=GPU,
             choice=BackendChoice("triton"),
             residents=self.residents,
-            _plans=[],
         )
         vars(made).update(sizes=sizes_of(made.circuit.name))
         return made
@@ -169,6 +168,40 @@ def test_sites_that_do_not_know_of_each_other_are_refused_together(
         partition_room("cuda:0", shares)
 
 
+def test_a_second_key_of_a_circuit_is_counted_as_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Card(monkeypatch, 90 * GB)
+    one, again = card.session("porep"), card.session("porep")
+    with card.residents.hold(one, None) as place:
+        assert place == "device" and one.beside == 0
+        key = one.plan.resident_bytes
+        with card.residents.hold(again, None) as other:
+            # there is no room for both
+            assert other == "host"
+            assert again.beside == key and again.plan.budget == card.n_bytes - key
+        said = r"porep-32GiB would keep|proving porep-32GiB takes"
+        with pytest.raises(ResourceError, match=said), card.residents.hold(again, "device"):
+            pass
+    assert one.beside == 0
+
+
+def test_keys_that_nobody_here_proves_with_stay_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Card(monkeypatch, 400 * GB)
+    one, two = card.session("porep"), card.session("update")
+    with card.residents.hold(one, None):
+        alone = partition_room("cuda:0", [Share(one.plan, one.beside, 0)])
+        with card.residents.hold(two, None):
+            room = partition_room("cuda:0", [Share(one.plan, one.beside, 0)])
+    assert room == alone - two.plan.resident_bytes
+
+
+def test_sessions_opened_beside_each_other_know_of_their_keys(tmp_path: Path) -> None:
+    config = replace(api.load_config("window2k.yaml"), device="cpu", block_cache=tmp_path)
+    one, stranger = api.open_session(config), api.open_session(config)
+    assert one.residents is not stranger.residents
+    assert api.open_session(config, beside=one).residents is one.residents
+    assert [s.residents for s in api.open_sessions(config, beside=one)] == [one.residents]
+
+
 def test_on_a_cpu_nothing_is_counted(tmp_path: Path) -> None:
     config = replace(api.load_config("window2k.yaml"), device="cpu", block_cache=tmp_path)
     session = api.open_session(config)
@@ -204,7 +237,7 @@ def test_one_key_on_the_host_is_counted_on_each_device(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     session = small_session(tmp_path, "dev")
-    with api.open_sites([session, replace(session, _plans=[])]) as sites:
+    with api.open_sites([session, replace(session)]) as sites:
         assert sites[0].keys is sites[1].keys and not sites[0].keys.stays
         assert session.residents.names(session.device, "") == "small 0.0 GiB, small 0.0 GiB"
     assert session.residents.names(session.device, "") == ""

@@ -60,7 +60,7 @@ class ProofService:
             limits: How many jobs are where at most.
 
         Raises:
-            ConfigError: There is no site.
+            ConfigError: There is no site, or some on one device do not know of each other's keys.
             ResourceError: A device has not the memory to prove a partition, or not for all sites.
         """
         if not sites:
@@ -303,6 +303,13 @@ def _setup(sites: Sequence[Site], workers: int | None, guest: bool) -> DeviceSet
     """
     session = sites[0].session
     device = session.device
+    for site in sites:
+        if site.session.residents is not session.residents:
+            names = f"{session.circuit.name} and {site.session.circuit.name}"
+            raise ConfigError(
+                f"{device}: the sessions of {names} do not know of each other's keys there, and "
+                "plan as if alone; open one beside the other (api.open_session, beside=)"
+            )
     shares = [Share(site.plan(), site.session.beside, site.staged_bytes) for site in sites]
     budget = MemoryBudget(str(device), partition_room(str(device), shares))
     session.residents.watch(device, budget)

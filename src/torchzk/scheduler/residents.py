@@ -55,7 +55,7 @@ class Residents:
         self._guard = threading.RLock()
 
     def beside(self, device: torch.device, circuit: str) -> int:
-        """Bytes that circuits other than this one keep on the device."""
+        """Bytes that others keep on the device: all but the circuit's own key, the last of several."""
         return sum(r.n_bytes for r in self._others(device, circuit))
 
     def place_of(self, device: torch.device, circuit: str) -> Place | None:
@@ -108,17 +108,15 @@ class Residents:
 
     def _others(self, device: torch.device, circuit: str) -> list[_Resident]:
         with self._guard:
-            return [
-                r
-                for r in self._residents
-                if r.session.device == device and r.session.circuit.name != circuit
-            ]
+            here = [r for r in self._residents if r.session.device == device]
+        own = [r for r in here if r.session.circuit.name == circuit][-1:]
+        return [r for r in here if r not in own]
 
     def _admitted(self, session: Session, place: Place | None) -> tuple[_Resident, int]:
         """A place for a key, and what partitions may have then."""
         tries: Sequence[KeyPlace] = ("auto", "host") if place is None else (place,)
         for key in tries:
-            found = session.plan_beside(key, session.beside)
+            found = session.plan_beside(key, self.beside(session.device, ""))
             at: Place = "device" if found.key_stays else "host"
             resident = _Resident(session, at, found.resident_bytes)
             try:
@@ -132,10 +130,10 @@ class Residents:
 
     def _room(self, residents: Sequence[_Resident], device: torch.device) -> int:
         """`partition_room` of a device with these on it; raises if one of them cannot prove."""
-        here = {r.session.circuit.name: r for r in residents if r.session.device == device}
+        here = [r for r in residents if r.session.device == device]
         shares = []
-        for name, r in here.items():
-            beside = sum(o.n_bytes for other, o in here.items() if other != name)
+        for r in {r.session.circuit.name: r for r in here}.values():
+            beside = sum(other.n_bytes for other in here if other is not r)
             on_cpu = device.type == "cpu"
             plan = r.session.plan if on_cpu else r.session.plan_beside(r.place, beside)
             shares.append(Share(plan, beside, r.session.sizes.witness.given))
@@ -169,7 +167,11 @@ def partition_room(device: str, shares: Sequence[Share]) -> int:
     Raises:
         ResourceError: The circuits do not fit together, with the numbers.
     """
-    stays = sum(share.plan.resident_bytes for share in shares)
+    stays = max(
+        sum(share.plan.resident_bytes for share in shares),
+        # a key that nobody here proves with stays as well
+        *(share.plan.resident_bytes + share.beside for share in shares),
+    )
     compute = max(share.plan.peak - share.plan.resident_bytes for share in shares)
     # one that was made for half of the rest, where memory ran out, says less of the device
     budgets = [share.plan.budget + share.beside for share in shares]

@@ -48,7 +48,7 @@ class Session:
     """Told of what is amiss but can be mended."""
     residents: Residents = field(default_factory=Residents)
     """What circuits keep on devices: of all sessions that are to know of each other."""
-    _plans: list[tuple[int, Plan]] = field(default_factory=list)
+    _plans: list[tuple[int, Plan]] = field(default_factory=list, init=False)
     """One, once it was asked for, with the bytes of other circuits that it was made beside."""
 
     @cached_property
@@ -74,7 +74,7 @@ class Session:
 
     @property
     def beside(self) -> int:
-        """Bytes that other circuits keep on the device."""
+        """Bytes that others keep on the device; as `Residents.beside`."""
         return self.residents.beside(self.device, self.circuit.name)
 
     @property
@@ -193,14 +193,19 @@ def open_sessions(
     """
     names = [str(device) for device in find_devices(config.device)]
     shared = residents or Residents()
-    return [
-        replace(open_session(replace(config, device=name), timeline, warn), residents=shared)
-        for name in names
-    ]
+    return [open_session(replace(config, device=name), timeline, warn, shared) for name in names]
 
 
-def open_session(config: Config, timeline: Timeline, warn: Callable[[str], None]) -> Session:
+def open_session(
+    config: Config,
+    timeline: Timeline,
+    warn: Callable[[str], None],
+    residents: Residents | None = None,
+) -> Session:
     """Find the circuit, the device and the backend that a config names.
+
+    Args:
+        residents: As `open_sessions`.
 
     Raises:
         ConfigError: There is no such circuit, or the backend is not installed.
@@ -214,4 +219,5 @@ def open_session(config: Config, timeline: Timeline, warn: Callable[[str], None]
         # barriers of torch's own threads cost more than the second core brings
         torch.set_num_threads(1)
     circuit = get_circuit(config.circuit.kind, config.circuit.sector_size)
-    return Session(config, circuit, load_backend(choice.name), device, timeline, choice, warn)
+    backend, shared = load_backend(choice.name), residents or Residents()
+    return Session(config, circuit, backend, device, timeline, choice, warn, shared)

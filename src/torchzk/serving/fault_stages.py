@@ -129,7 +129,6 @@ def _reference(session: Session) -> Session:
         backend=load_backend("torch"),
         choice=BackendChoice("torch"),
         timeline=Timeline(),
-        _plans=[],
     )
     # of the host alone, and recorded once
     vars(made).update(r1cs=session.r1cs)
