@@ -55,7 +55,7 @@ class Residents:
         self._guard = threading.RLock()
 
     def beside(self, device: torch.device, circuit: str) -> int:
-        """Bytes that others keep on the device: all but the circuit's own key, the last of several."""
+        """Bytes that others keep on the device: all but the circuit's own key, or its last."""
         return sum(r.n_bytes for r in self._others(device, circuit))
 
     def place_of(self, device: torch.device, circuit: str) -> Place | None:
