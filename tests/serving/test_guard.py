@@ -1,9 +1,8 @@
-"""Who may call: tokens, certificates, and addresses that need them."""
+"""Who may call: tokens, and addresses that need them."""
 
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import grpc
@@ -11,7 +10,7 @@ import pytest
 from grpc_health.v1 import health_pb2
 
 from serving.services import HERE, service, write_config
-from serving.test_server import ask, fails, health, raw_call, stream_call, submit
+from serving.test_server import health, raw_call, stream_call
 from torchzk.errors import ConfigError
 from torchzk.serving.front import method_names
 from torchzk.serving.guard import read_token
@@ -24,7 +23,6 @@ from torchzk.serving.serve_config import (
     parse_address,
 )
 from torchzk.serving.status_codes import STATUS_CODES
-from torchzk.serving.wire import proving_pb2 as wire
 
 SHIPPED = sorted((HERE.parents[1] / "configs" / "serve").glob("*.yaml"))
 TOKEN = "correct-horse-battery"
@@ -35,22 +33,6 @@ def token_file(folder: Path, text: str = TOKEN + "\n", mode: int = 0o600) -> Pat
     path.write_text(text)
     path.chmod(mode)
     return path
-
-
-def certificate(folder: Path, name: str) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that vouches for itself, and its key."""
-    made = folder / f"{name}.crt", folder / f"{name}.key"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
-            *("-nodes", "-days", "2", "-subj", f"/CN={name}"),
-            *("-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-out", str(made[0]), "-keyout", str(made[1])),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return made
 
 
 def status_with(channel: grpc.Channel, *metadata: tuple[str, str]) -> str:
@@ -92,54 +74,6 @@ def test_a_token_is_needed_for_all_but_health(tmp_path: Path) -> None:
         said = process.stderr.read()
         assert "refused Prove: UNAUTHENTICATED" in said and TOKEN not in said
         assert "refused other: UNAUTHENTICATED" in said and "Nothing" not in said
-
-
-def test_tls_and_token(tmp_path: Path) -> None:
-    crt, key = certificate(tmp_path, "server")
-    other, _ = certificate(tmp_path, "other")
-    text = f"""
-        listen: 127.0.0.1:0
-        token_file: {token_file(tmp_path)}
-        tls: {{certificate: {crt}, private_key: {key}}}
-        """
-    with service(write_config(tmp_path, text)) as (_, where):
-        trusted = grpc.ssl_channel_credentials(crt.read_bytes())
-        with grpc.secure_channel(where, trusted) as channel:
-            assert status_with(channel, ("authorization", f"Bearer {TOKEN}")) == "OK"
-            assert status_with(channel) == "UNAUTHENTICATED"
-        with grpc.insecure_channel(where) as channel:
-            assert status_with(channel) == "UNAVAILABLE"
-        strange = grpc.ssl_channel_credentials(other.read_bytes())
-        with grpc.secure_channel(where, strange) as channel:
-            assert status_with(channel) == "UNAVAILABLE"
-
-
-def test_clients_may_have_to_show_a_certificate(tmp_path: Path) -> None:
-    crt, key = certificate(tmp_path, "server")
-    client, client_key = certificate(tmp_path, "client")
-    text = f"""
-        listen: 127.0.0.1:0
-        tls: {{certificate: {crt}, private_key: {key}, client_ca: {client}}}
-        """
-    with service(write_config(tmp_path, text)) as (_, where):
-        known = grpc.ssl_channel_credentials(
-            crt.read_bytes(), client_key.read_bytes(), client.read_bytes()
-        )
-        with grpc.secure_channel(where, known) as channel:
-            assert submit(channel, b"prove") == "prove"
-        unknown = grpc.ssl_channel_credentials(crt.read_bytes())
-        with grpc.secure_channel(where, unknown) as channel, pytest.raises(grpc.RpcError):
-            ask(channel, "GetStatus", wire.GetStatusRequest(), wire.GetStatusResponse, 5)
-
-
-def test_tls_that_cannot_be_used(tmp_path: Path) -> None:
-    crt, key = certificate(tmp_path, "server")
-    _, other = certificate(tmp_path, "other")
-    key.with_suffix(".bad").write_text("no key")
-    for pair in ((crt, other), (crt, key.with_suffix(".bad")), (crt, tmp_path / "none")):
-        text = f"listen: 127.0.0.1:0\ntls: {{certificate: {pair[0]}, private_key: {pair[1]}}}\n"
-        said = fails(write_config(tmp_path, text))
-        assert f"tls: {crt} and {pair[1]} cannot be used" in said
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,16 @@ _OPTIONS: Sequence[tuple[str, int]] = (
 _Answer = TypeVar("_Answer", bound=Message)
 
 
+# by words of gRPC's own, which has one status for all of them
+_NO_CONNECTION = {
+    "CERTIFICATE_VERIFY_FAILED": "its certificate is not one that --ca vouches for",
+    "Hostname Verification": "its certificate is for another address than this",
+    "WRONG_VERSION_NUMBER": "what answers there does not speak TLS; leave out --ca and https://",
+    "Socket closed": "what answers there hangs up; if it speaks TLS, give --ca or https://",
+    "reset by peer": "what answers there hangs up; if it speaks TLS, give --ca or https://",
+}
+
+
 @dataclass(frozen=True)
 class Service:
     """A service to call."""
@@ -85,7 +95,9 @@ class Client:
         code = error.code()
         details = str(error.details())
         if code is grpc.StatusCode.UNAVAILABLE and "failed to connect" in details.lower():
-            details = f"nobody answers there; is the service started? ({details})"
+            found = [reason for word, reason in _NO_CONNECTION.items() if word in details]
+            reason = found[0] if found else "nobody answers there; is the service started?"
+            details = f"{reason} ({details})"
         return ERRORS.get(code, TorchzkError)(
             f"{name} at {self._address}: {code.name.lower().replace('_', ' ')}: {details}"
         )

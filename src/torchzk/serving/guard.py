@@ -9,6 +9,7 @@ import hmac
 import ssl
 import stat
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,20 +85,50 @@ def read_token(path: Path) -> str:
 
 
 def server_credentials(tls: TlsConfig) -> grpc.ServerCredentials:
-    """Certificate and key, found to belong together.
+    """What `server_context` finds in order, for gRPC; raises as it does."""
+    server_context(tls)
+    roots = tls.client_ca.read_bytes() if tls.client_ca else None
+    pair = (tls.private_key.read_bytes(), tls.certificate.read_bytes())
+    return grpc.ssl_server_credentials([pair], roots, require_client_auth=roots is not None)
+
+
+def server_context(tls: TlsConfig) -> ssl.SSLContext:
+    """Certificate and key, found to belong together and to be of use to a client today.
 
     Raises:
-        ConfigError: One cannot be read, or they do not.
+        ConfigError: One cannot be read, they do not belong together, or no client would take the
+            certificate now: it has expired, is not valid yet, or is none of a server.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(tls.certificate, tls.private_key, password="")
+        _shake_hands(context, tls.certificate)
         if tls.client_ca:
             context.load_verify_locations(tls.client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except ssl.SSLCertVerificationError as e:
+        raise ConfigError(f"tls: {tls.certificate}: {e.verify_message}") from e
     except OSError as e:
         raise ConfigError(
             f"tls: {tls.certificate} and {tls.private_key} cannot be used: {e.strerror or e}"
         ) from e
-    roots = tls.client_ca.read_bytes() if tls.client_ca else None
-    pair = (tls.private_key.read_bytes(), tls.certificate.read_bytes())
-    return grpc.ssl_server_credentials([pair], roots, require_client_auth=roots is not None)
+    return context
+
+
+def _shake_hands(server: ssl.SSLContext, certificate: Path) -> None:
+    """Do so with a client that trusts this very certificate, and so looks at all but who signed it.
+
+    Raises `ssl.SSLError`.
+    """
+    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    _, _, rest = certificate.read_text("latin-1").partition(begin)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    client.load_verify_locations(cadata=begin + rest.partition(end)[0] + end)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = server.wrap_bio(to_server, to_client, server_side=True)
+    theirs = client.wrap_bio(to_client, to_server)
+    for side in (theirs, ours, theirs):
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()

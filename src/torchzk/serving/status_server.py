@@ -25,7 +25,7 @@ from typing import Any
 import torchzk
 from torchzk.errors import ConfigError
 from torchzk.serving.engine import Engine
-from torchzk.serving.guard import read_token
+from torchzk.serving.guard import read_token, server_context
 from torchzk.serving.serve_config import ServeConfig, parse_address
 from torchzk.serving.status_json import status_json
 
@@ -110,11 +110,7 @@ def open_pages(
     tls = None
     # on this machine nobody needs a certificate to look
     if config.tls is not None and not parse_address(config.status_listen).local:
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        try:
-            tls.load_cert_chain(config.tls.certificate, config.tls.private_key, password="")
-        except OSError as e:
-            raise ConfigError(f"tls: {config.tls.certificate}: {e.strerror or e}") from e
+        tls = server_context(config.tls)
     return StatusServer(engine, config.status_listen, token=token, tls=tls, on_error=on_error)
 
 
