@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from plain_r1cs import is_satisfied
-from torchzk.backends import Backend
 from torchzk.circuits.gadgets import boolean, multipack, num, uint32
 from torchzk.circuits.recorder import ConstraintSystem
-from torchzk.ops.layout import unpack_mont
-from torchzk.params.fields import FR
 
 
 @pytest.mark.parametrize(
@@ -54,13 +50,6 @@ def test_pack_into_inputs_cuts_at_254_bits() -> None:
     ones = [1] * 255
     assert is_satisfied(cs.block(), [1, (1 << 254) - 1, 1, *ones])
     assert not is_satisfied(cs.block(), [1, (1 << 254) - 1, 0, *ones])
-
-
-def test_pack_bits_wires(backend: Backend, device: torch.device) -> None:
-    values = [0, 1, (1 << 254) - 1, 0x123456789ABCDEF << 190 | 1]
-    bits = [[v >> i & 1 for v in values] for i in range(254)]
-    got = multipack.pack_bits_wires(backend, torch.tensor(bits, device=device).bool())
-    assert unpack_mont(got, FR) == values
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from functools import lru_cache
 
 import torch
 
-from torchzk.backends import Backend
 from torchzk.circuits.gadgets import boolean, uint32
 from torchzk.circuits.gadgets.boolean import Bit, Boolean
 from torchzk.circuits.gadgets.uint32 import WORD_BITS, MultiEq, Word
@@ -59,7 +58,7 @@ def compress(
         state: 8 words.
 
     Returns:
-        The new state, and the recording, whose values `Compression` and `compress_wires` give.
+        The new state, and the recording.
     """
     recorded, given = recognise(block, state)
     first = cs.splice(recorded.template, given)
@@ -82,30 +81,6 @@ def recognise(
         for bit in bits
     )
     return _recorded(pattern), list(given)
-
-
-def compress_wires(
-    backend: Backend, recorded: Compression, block: torch.Tensor, state: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The values of one compression, for a batch.
-
-    Args:
-        backend: The operations to use.
-        recorded: What `compress` returned for this compression.
-        block: Words, int32 `[16, *batch]`.
-        state: Words, int32 `[8, *batch]`.
-
-    Returns:
-        The allocated bits in order, bool `[n_aux, *batch]`, and the new state, int32 `[8, *batch]`.
-    """
-    batch = block.shape[1:]
-    run = backend.sha256_steps(block.reshape(16, -1), state.reshape(8, -1))
-    step, bit, flipped = (
-        x.to(block.device) for x in (recorded.step, recorded.bit, recorded.flipped)
-    )
-    bits = (run.index_select(0, step) >> bit.unsqueeze(1) & 1) ^ flipped.unsqueeze(1)
-    # the conversion keeps the low 32 bits of the sums
-    return bits.bool().view(-1, *batch), run[-8:].to(torch.int32).view(-1, *batch)
 
 
 @lru_cache(maxsize=64)

@@ -8,20 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-import torch
-
-from torchzk.backends import Backend
 from torchzk.circuits.gadgets.boolean import Bit, Boolean
 from torchzk.circuits.gadgets.compression import (
     BLOCK_BITS,
     Compression,
     compress,
-    compress_wires,
     recognise,
 )
-from torchzk.circuits.gadgets.multipack import CAPACITY, pack_bits, pack_bits_wires
-from torchzk.circuits.gadgets.num import bit_wires, to_bits, to_bits_wires
-from torchzk.circuits.gadgets.uint32 import WORD_BITS, constant
+from torchzk.circuits.gadgets.multipack import CAPACITY, pack_bits
+from torchzk.circuits.gadgets.num import to_bits
+from torchzk.circuits.gadgets.uint32 import constant
 from torchzk.circuits.recorder import ConstraintSystem, Variable
 from torchzk.params.sha256 import IV
 
@@ -35,34 +31,6 @@ def sha256(cs: ConstraintSystem, message: Sequence[Boolean]) -> list[Boolean]:
     for block in _blocks(message):
         state, _ = compress(cs, block, state)
     return [bit for word in state for bit in word[::-1]]
-
-
-def sha256_wires(
-    backend: Backend, pattern: tuple[Boolean, ...], message: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The values of `sha256`, for a batch.
-
-    Args:
-        backend: The operations to use.
-        pattern: The message as the circuit sees it: constants, and formal variables for the rest.
-        message: bool `[len(pattern), *batch]`, constants included.
-
-    Returns:
-        The allocated bits in order, bool `[n, *batch]`, and the digest, bool `[256, *batch]`.
-    """
-    end = torch.tensor(padding(len(pattern)), device=message.device)
-    batch = message.shape[1:]
-    end = end.view(-1, *[1] * len(batch)).expand(-1, *batch)
-    blocks = torch.cat((message, end)).view(-1, 16, WORD_BITS, *batch).to(torch.int32)
-    words = _words(blocks.movedim(2, 0))
-    iv = torch.tensor(IV, device=message.device).to(torch.int32)
-    state = iv.view(8, *[1] * len(batch)).expand(8, *batch)
-    wires = []
-    for recorded, block in zip(chain(pattern), words, strict=True):
-        new, state = compress_wires(backend, recorded, block, state)
-        wires.append(new)
-    digest = torch.stack([state >> WORD_BITS - 1 - i & 1 for i in range(WORD_BITS)], dim=1)
-    return torch.cat(wires), digest.flatten(0, 1).bool()
 
 
 @lru_cache(maxsize=32)
@@ -84,18 +52,6 @@ def hash_numbers(cs: ConstraintSystem, numbers: Sequence[Variable]) -> Variable:
     for v in numbers:
         bits += number_bits(to_bits(cs, v))
     return pack_bits(cs, reverse_in_bytes(sha256(cs, bits))[:CAPACITY])
-
-
-def hash_numbers_wires(backend: Backend, numbers: torch.Tensor) -> torch.Tensor:
-    """The values of `hash_numbers`: `[8, k, *batch]` to `[8, n, *batch]`, the last the digest."""
-    bits = to_bits_wires(backend, numbers).transpose(0, 1)
-    k, batch = bits.shape[0], bits.shape[2:]
-    padded = torch.cat((bits, torch.zeros_like(bits[:, :1])), dim=1)
-    message = padded.reshape(-1, 8, *batch).flip(1).flatten(0, 1)
-    hashed, digest = sha256_wires(backend, numbers_pattern(k), message)
-    number = digest.view(-1, 8, *batch).flip(1).flatten(0, 1)[:CAPACITY]
-    wires = bit_wires(torch.cat((bits.flatten(0, 1), hashed)))
-    return torch.cat((wires, pack_bits_wires(backend, number).unsqueeze(1)), dim=1)
 
 
 def reverse_in_bytes(bits: Sequence[Boolean]) -> list[Boolean]:
@@ -128,11 +84,3 @@ def numbers_pattern(k: int) -> tuple[Boolean, ...]:
     for i in range(k):
         bits += number_bits([Bit(_NUMBER_BITS * i + j) for j in range(_NUMBER_BITS - 1)])
     return tuple(bits)
-
-
-def _words(bits: torch.Tensor) -> torch.Tensor:
-    """int32 `[32, ...]`, most significant bit first, to words `[...]`."""
-    words = torch.zeros_like(bits[0])
-    for bit in bits:
-        words = words << 1 | bit
-    return words
