@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from r1cs_digest import digest
 from torchzk.circuits.block_cache import block_path, cached_block, load_block, save_block
 from torchzk.circuits.gadgets import num, poseidon
 from torchzk.circuits.porep import porep_r1cs
@@ -18,7 +19,6 @@ from torchzk.circuits.post_shapes import post_shape
 from torchzk.circuits.recorder import ConstraintSystem
 from torchzk.errors import CacheError
 from torchzk.groth16.r1cs import Block, R1cs
-from torchzk.groth16.r1cs_digest import digest
 
 
 def _record() -> Block:

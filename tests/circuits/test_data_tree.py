@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from plain_r1cs import alone
+from r1cs_digest import digest
 from sha256_wires import hash_numbers_wires
 from torchzk.backends import Backend
 from torchzk.circuits.gadgets import pair_wires
@@ -17,7 +18,6 @@ from torchzk.circuits.gadgets.insertion import select_wires
 from torchzk.circuits.gadgets.pair_wires import hash_pair, n_pair_wires, write_pair_wires
 from torchzk.circuits.gadgets.sha256 import hash_numbers
 from torchzk.circuits.recorder import ConstraintSystem
-from torchzk.groth16.r1cs_digest import digest
 from torchzk.ops.layout import pack_mont, unpack_mont
 from torchzk.params.fields import FR
 

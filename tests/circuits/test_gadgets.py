@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from plain_r1cs import alone, digest_of, is_satisfied, plain_products
+from r1cs_digest import digest
 from sha256_wires import hash_numbers_wires, sha256_wires
 from torchzk.backends import Backend
 from torchzk.circuits.gadgets import boolean, insertion, num, por, sha256
@@ -20,7 +21,6 @@ from torchzk.circuits.gadgets.boolean import Bit
 from torchzk.circuits.gadgets.pair_wires import n_pair_wires, write_pair_wires
 from torchzk.circuits.recorder import ConstraintSystem
 from torchzk.groth16.density import density
-from torchzk.groth16.r1cs_digest import digest
 from torchzk.ops.layout import pack_mont, unpack_mont
 from torchzk.params.fields import FR
 from torchzk.params.poseidon import Poseidon

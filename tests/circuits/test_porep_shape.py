@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from r1cs_digest import digest, run_digests
 from torchzk.circuits.porep import n_public_inputs, porep_r1cs, prologue
 from torchzk.circuits.porep_shapes import porep_shape
 from torchzk.circuits.porep_wires import challenge_wires
 from torchzk.circuits.sectors import SECTOR_SHAPES
 from torchzk.groth16.r1cs import R1cs
-from torchzk.groth16.r1cs_digest import digest, run_digests
 
 LARGE = pytest.mark.full("a minute and 5 GB a circuit")
 OTHER = pytest.mark.full("5 s a circuit")

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
+from r1cs_digest import digest, run_digests
 from torchzk.circuits.post import n_public_inputs, post_r1cs
 from torchzk.circuits.post_shapes import PostShape
 from torchzk.circuits.registered import PostKind
@@ -16,7 +17,6 @@ from torchzk.circuits.registry import get_circuit
 from torchzk.circuits.sectors import SECTOR_SHAPES, SectorShape, TreeShape
 from torchzk.groth16.keys import QueryLengths
 from torchzk.groth16.lengths import expected_lengths
-from torchzk.groth16.r1cs_digest import digest, run_digests
 
 CASES = [(kind, size) for kind in get_args(PostKind) for size in SECTOR_SHAPES]
 HUGE = [("window", 32 << 30), ("window", 64 << 30)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from plain_r1cs import alone, row_terms
+from r1cs_digest import digest
 from torchzk.circuits.gadgets import poseidon
 from torchzk.circuits.recorder import ONE, ConstraintSystem, linear
-from torchzk.groth16.r1cs_digest import digest
 from torchzk.params.fields import FR
 from torchzk.params.poseidon import Poseidon
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from r1cs_digest import digest, run_digests
 from torchzk.backends import Backend
 from torchzk.circuits.block_cache import cached_block
 from torchzk.circuits.sectors import SECTOR_SHAPES, SectorShape, TreeShape
@@ -19,7 +20,6 @@ from torchzk.circuits.update_shapes import UpdateShape, shape_of_sector, update_
 from torchzk.errors import ConfigError
 from torchzk.groth16.keys import QueryLengths
 from torchzk.groth16.lengths import expected_lengths
-from torchzk.groth16.r1cs_digest import digest, run_digests
 from torchzk.groth16.setup import make_verifying_key
 from torchzk.groth16.toxic_waste import DEV
 from torchzk.groth16.vk_file import load_vk

@@ -7,11 +7,11 @@ import struct
 
 import pytest
 
+import r1cs_digest as module
 from plain_r1cs import row_terms
+from r1cs_digest import digest, run_digests
 from replicated_r1cs import CIRCUITS, replicated
-from torchzk.groth16 import r1cs_digest as module
 from torchzk.groth16.r1cs import R1cs
-from torchzk.groth16.r1cs_digest import digest, run_digests
 
 
 def _encode(r1cs: R1cs) -> list[bytes]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from r1cs_digest import digest
 from torchzk import api
 from torchzk.errors import ConfigError
-from torchzk.groth16.r1cs_digest import digest
 from torchzk.timeline import Span, Timeline
 
 
