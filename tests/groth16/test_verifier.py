@@ -9,11 +9,12 @@ import pytest
 
 from groth16.samples import Case, outsider, reference_cases
 from torchzk.errors import InputError, KeyFileError, ProofError
-from torchzk.groth16.pairing import combine, scalar_mul, to_g1
+from torchzk.groth16.pairing import combine
 from torchzk.groth16.verifier import verify, verify_batch
 from torchzk.params.curves import G1, G2
 from torchzk.params.fields import FR
 from torchzk.params.integers import add, mul, neg
+from torchzk.params.library_points import scalar_mul, to_g1
 
 
 @pytest.fixture(scope="module")

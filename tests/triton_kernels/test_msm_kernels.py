@@ -28,7 +28,6 @@ from torchzk.triton_kernels.msm_digits import (
     digits,
     scalar_bound,
 )
-from torchzk.triton_kernels.msm_fold import fold
 from torchzk.triton_kernels.pair_sums import MINUS, Pairs
 from triton_kernels.lanes import INTERPRETED
 
@@ -256,19 +255,6 @@ def test_scalar_bound(device: torch.device, values: list[int]) -> None:
     assert max(values) < bound
     # the highest word is known, unless it is above 2^31
     assert bound <= max(1, 2 * max(values)) or max(values) >> 31 & 1
-
-
-@both
-def test_fold(curve: Curve) -> None:
-    """Infinite sums, equal and opposite ones on the way."""
-    g = curve.generator
-    one, two = (integers.mul(curve, k, g) for k in (1, 2))
-    for sums in ({}, {3: one}, {1: one, 0: two}, {1: one, 0: integers.neg(curve, two)}):
-        want = total(curve, [1 << k for k in sums], list(sums.values()))
-        assert fold(sums, curve) == want
-    many = {k: integers.mul(curve, k * k + 1, g) for k in range(0, 40, 3)}
-    log = sum((k * k + 1) << k for k in many)
-    assert fold(many, curve) == integers.mul(curve, log, g)
 
 
 def test_wrong_operands_are_refused(device: torch.device) -> None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torchzk.errors import TorchzkError
-from torchzk.groth16.pairing import in_subgroup
 from torchzk.params.curves import Coordinate, Curve, Point
 from torchzk.params.integers import coordinate_mul, is_on_curve
+from torchzk.params.library_points import in_subgroup
 
 COMPRESSED, INFINITY, LARGER = 0x80, 0x40, 0x20
 _FLAGS = COMPRESSED | INFINITY | LARGER

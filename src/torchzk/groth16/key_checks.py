@@ -16,9 +16,9 @@ from torchzk.backends import Backend
 from torchzk.errors import KeyFileError
 from torchzk.groth16.encoding import Origin, check_on_curve
 from torchzk.groth16.keys import QUERIES, ProvingKey
-from torchzk.groth16.pairing import in_subgroup
 from torchzk.ops.layout import rows_to_points
 from torchzk.params.curves import G1, G2, Curve
+from torchzk.params.library_points import in_subgroup
 from torchzk.timeline import Timeline
 
 SUBSETS = 48

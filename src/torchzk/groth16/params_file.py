@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 import torch
@@ -125,12 +124,7 @@ class ParamsFile:
     def __enter__(self) -> ParamsFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _fill(self, name: str, staging: Staging, rows: torch.Tensor, start: int, stop: int) -> None:

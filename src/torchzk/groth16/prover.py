@@ -36,9 +36,9 @@ from torchzk.groth16.query_variables import query_variables
 from torchzk.groth16.r1cs import Assignment, R1cs
 from torchzk.groth16.room import Room as Room
 from torchzk.groth16.streams import Parts
-from torchzk.params import integers
-from torchzk.params.curves import G1, G2, Curve, Point
+from torchzk.params.curves import G1, G2, Point
 from torchzk.params.fields import FR
+from torchzk.params.library_points import sum_of_multiples
 from torchzk.timeline import Timeline
 
 
@@ -245,24 +245,8 @@ def combine(
 
 
 def _combine(vk: VerifyingKey, sums: dict[str, Point], z: Randomisers) -> Proof:
-    def plus(curve: Curve, *terms: Point) -> Point:
-        total: Point = None
-        for term in terms:
-            total = integers.add(curve, total, term)
-        return total
-
-    def times(curve: Curve, k: int, point: Point) -> Point:
-        return integers.mul(curve, k % FR.modulus, point)
-
-    a = plus(G1, vk.alpha_g1, sums["a"], times(G1, z.r, vk.delta_g1))
-    b = plus(G2, vk.beta_g2, sums["b_g2"], times(G2, z.s, vk.delta_g2))
-    b_g1 = plus(G1, vk.beta_g1, sums["b_g1"], times(G1, z.s, vk.delta_g1))
-    c = plus(
-        G1,
-        sums["l"],
-        sums["h"],
-        times(G1, z.s, a),
-        times(G1, z.r, b_g1),
-        times(G1, -z.r * z.s, vk.delta_g1),
-    )
-    return Proof(a=a, b=b, c=c)
+    a = sum_of_multiples(G1, [(1, vk.alpha_g1), (1, sums["a"]), (z.r, vk.delta_g1)])
+    b = sum_of_multiples(G2, [(1, vk.beta_g2), (1, sums["b_g2"]), (z.s, vk.delta_g2)])
+    b_g1 = sum_of_multiples(G1, [(1, vk.beta_g1), (1, sums["b_g1"]), (z.s, vk.delta_g1)])
+    terms = [(1, sums["l"]), (1, sums["h"]), (z.s, a), (z.r, b_g1), (-z.r * z.s, vk.delta_g1)]
+    return Proof(a=a, b=b, c=sum_of_multiples(G1, terms))

@@ -20,10 +20,10 @@ from torchzk.groth16.r1cs import R1cs
 from torchzk.groth16.streams import Mark, steps
 from torchzk.groth16.toxic_waste import ToxicWaste
 from torchzk.ops.layout import pack_mont, rows_to_points
-from torchzk.params import integers
 from torchzk.params.curves import G1, G2, Curve
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
+from torchzk.params.library_points import scalar_mul
 from torchzk.timeline import Timeline
 
 _POINTS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 22}
@@ -205,12 +205,12 @@ def _mixed_columns(
 def _verifying_key(backend: Backend, waste: ToxicWaste, mixed: torch.Tensor) -> VerifyingKey:
     ic = backend.scale(mixed, pow(waste.gamma, -1, FR.modulus), FR)
     return VerifyingKey(
-        alpha_g1=integers.mul(G1, waste.alpha, G1.generator),
-        beta_g1=integers.mul(G1, waste.beta, G1.generator),
-        beta_g2=integers.mul(G2, waste.beta, G2.generator),
-        gamma_g2=integers.mul(G2, waste.gamma, G2.generator),
-        delta_g1=integers.mul(G1, waste.delta, G1.generator),
-        delta_g2=integers.mul(G2, waste.delta, G2.generator),
+        alpha_g1=scalar_mul(G1, waste.alpha, G1.generator),
+        beta_g1=scalar_mul(G1, waste.beta, G1.generator),
+        beta_g2=scalar_mul(G2, waste.beta, G2.generator),
+        gamma_g2=scalar_mul(G2, waste.gamma, G2.generator),
+        delta_g1=scalar_mul(G1, waste.delta, G1.generator),
+        delta_g2=scalar_mul(G2, waste.delta, G2.generator),
         ic=tuple(rows_to_points(_points(backend, ic, G1), G1)),
     )
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from torchzk.errors import InputError, KeyFileError
 from torchzk.groth16.keys import VerifyingKey
-from torchzk.groth16.pairing import scalar_mul
 from torchzk.params.curves import G1, G2, Point
 from torchzk.params.fields import FR
 from torchzk.params.integers import neg
+from torchzk.params.library_points import scalar_mul
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from math import prod
-from types import TracebackType
 
 import torch
 
@@ -95,12 +94,7 @@ class Uploads:
     def __enter__(self) -> Uploads:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _take_back(self) -> None:

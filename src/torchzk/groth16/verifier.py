@@ -12,9 +12,10 @@ from py_arkworks_bls12381 import G1Point, G2Point
 
 from torchzk.errors import InputError, KeyFileError, ProofError
 from torchzk.groth16.keys import Proof, VerifyingKey
-from torchzk.groth16.pairing import combine, in_subgroup, product_is_one, to_g1, to_g2, to_scalar
+from torchzk.groth16.pairing import combine, product_is_one
 from torchzk.params.curves import G1, G2
 from torchzk.params.fields import FR
+from torchzk.params.library_points import in_subgroup, to_g1, to_g2, to_scalar
 
 _WEIGHT_BITS = 128
 

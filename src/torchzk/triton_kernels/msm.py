@@ -14,6 +14,7 @@ from torchzk.ops.layout import check_msm, rows_to_points
 from torchzk.params import integers
 from torchzk.params.curves import Curve, Point
 from torchzk.params.fields import FP
+from torchzk.params.library_points import fold
 from torchzk.triton_kernels import msm_reduce
 from torchzk.triton_kernels.launch import aligned, number_on, on_device
 from torchzk.triton_kernels.msm_buckets import sum_by_label
@@ -23,7 +24,6 @@ from torchzk.triton_kernels.msm_digits import (
     digits,
     scalar_bound,
 )
-from torchzk.triton_kernels.msm_fold import fold
 
 _LIMIT_BYTES = 40 << 30
 _BIT_SUM_WINDOW = 12
