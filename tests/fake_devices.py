@@ -272,6 +272,14 @@ def proof(n: int) -> bytes:
     return bytes(range(n))
 
 
+def until(there: Callable[[], bool]) -> None:
+    """Wait for what other threads or processes are about to do."""
+    end = time.monotonic() + 60
+    while not there():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.001)
+
+
 def settle(count: Callable[[], int], least: int) -> None:
     """Wait until a count is there, and then until it has not grown for a while."""
     end = time.monotonic() + 20

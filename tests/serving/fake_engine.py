@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from torchzk.errors import (
     ConfigError,
@@ -57,8 +58,9 @@ class _Kept:
 
 
 class FakeEngine:
-    """Payloads: `prove`, `after SECONDS`, `hold` (runs on and on), `queue` (waits on and on),
-    `fail`, `expire`, `refuse WORD`; whatever follows a newline is not looked at.
+    """Payloads: `prove`, `after SECONDS`, `when FILE` (is there), `meet N` (when as many such jobs
+    run), `hold` (runs on and on), `queue` (waits on and on), `fail`, `expire`, `refuse WORD`;
+    whatever follows a newline is not looked at.
     """
 
     def __init__(self) -> None:
@@ -66,6 +68,7 @@ class FakeEngine:
         self._guard = threading.RLock()
         self._began = time.monotonic()
         self._keys: set[str] = set()
+        self._meeting: list[str] = []
         self.draining = False
         self.ready = True
         self.digests: Counter[str] = Counter()
@@ -108,6 +111,15 @@ class FakeEngine:
             timer = threading.Timer(float(word.split()[1]), self._prove, [job_id])
             timer.daemon = True
             timer.start()
+        elif word.startswith(b"when "):
+            waits = threading.Thread(target=self._prove_when, args=(job_id, word[5:].decode()))
+            waits.daemon = True
+            waits.start()
+        elif word.startswith(b"meet "):
+            self._meeting.append(job_id)
+            if len(self._meeting) == int(word[5:]):
+                while self._meeting:
+                    self._prove(self._meeting.pop())
         elif word == b"fail":
             message = "sectors[0]: comm_c is wrong"
             self._end(job_id, state=JobState.FAILED, error_type="InputError", error_message=message)
@@ -116,6 +128,11 @@ class FakeEngine:
             self._end(
                 job_id, state=JobState.EXPIRED, error_type="ExpiredError", error_message=message
             )
+
+    def _prove_when(self, job_id: str, path: str) -> None:
+        while not Path(path).exists():
+            time.sleep(0.005)
+        self._prove(job_id)
 
     def _prove(self, job_id: str) -> None:
         with self._guard:

@@ -32,6 +32,8 @@ from torchzk.timeline import Timeline
 
 CLIENTS, AHEAD = 4, 6
 """Threads that ask for proofs, and how many jobs each has at most that have not ended."""
+MOST_DEATHS = 4
+"""A job that one more process dies at is given up, as it has to be."""
 
 
 def wanted(name: str) -> ProofRequest:
@@ -99,7 +101,7 @@ def under_load(folder: Path, generation: int, open_jobs: list[str]) -> None:
 
     for k in range(CLIENTS):
         threading.Thread(target=client, args=(k,), daemon=True).start()
-    time.sleep(60)
+    signal.pause()
 
 
 def to_the_end(folder: Path, open_jobs: list[str]) -> None:
@@ -119,12 +121,15 @@ def to_the_end(folder: Path, open_jobs: list[str]) -> None:
         assert waiting.acquire(timeout=60), engine.made.engine.status()
     while any(engine.made.engine.status().pending.values()):
         time.sleep(0.01)
-    assert engine.made.engine.close(5.0) == 0
+    assert engine.made.engine.close(60.0) == 0
 
 
 def heard(folder: Path) -> list[list[Any]]:
     path = folder / "heard"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    if not path.exists():
+        return []
+    # the last line may be on its way
+    return [json.loads(line) for line in path.read_text().rpartition("\n")[0].splitlines()]
 
 
 def open_jobs(lines: list[list[Any]]) -> list[str]:
@@ -134,26 +139,45 @@ def open_jobs(lines: list[list[Any]]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def kept_pieces(folder: Path) -> set[tuple[str, int]]:
-    """What the database says after a kill, and that it is sound."""
+def after_a_kill(folder: Path) -> tuple[set[tuple[str, int]], set[str]]:
+    """Of the database, which is sound: pieces, and jobs that processes died at so often."""
     path = folder / "data" / "jobs.sqlite"
     if not path.exists():
-        return set()
+        return set(), set()
     sql = sqlite3.connect(path)
     try:
         assert sql.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         if not sql.execute("SELECT 1 FROM sqlite_master WHERE name = 'jobs'").fetchone():
-            return set()
+            return set(), set()
         query = "SELECT job_id, partition FROM pieces JOIN jobs ON job = number"
-        return {(name, k) for name, k in sql.execute(query)}
+        pieces = {(name, k) for name, k in sql.execute(query)}
+        query = "SELECT job_id FROM jobs WHERE state = 'queued' AND begun >= ?"
+        return pieces, {name for (name,) in sql.execute(query, (MOST_DEATHS,))}
     finally:
         sql.close()
+
+
+def moment(rng: random.Random, folder: Path, before: int, ends: set[str]) -> None:
+    """Wait for a random moment of an engine: while it starts, or so many lines later; at any rate
+    until those jobs have ended.
+
+    Lines, and not seconds: however slow the machine is, engines die with work in their hands.
+    """
+    lines = rng.choice((0, rng.randint(1, 40), rng.randint(40, 200)))
+    patience = time.monotonic() + 120
+    while True:
+        new = heard(folder)[before:]
+        if len(new) >= lines and ends <= {line[1] for line in new if line[0] == "ended"}:
+            break
+        assert time.monotonic() < patience, f"{len(new)} of {lines} lines, {ends} are to end"
+        time.sleep(0.005)
+    time.sleep(rng.uniform(0, 0.01 if lines else 0.1))
 
 
 def run(folder: Path, kills: int, seed: int) -> Counter[str]:
     rng, seen = random.Random(seed), Counter[str]()
     for generation in range(kills + 1):
-        before, pieces = heard(folder), kept_pieces(folder)
+        before, (pieces, died_at) = heard(folder), after_a_kill(folder)
         seen["pieces found after a kill"] += len(pieces)
         is_last = generation == kills
         child = os.fork()
@@ -170,7 +194,7 @@ def run(folder: Path, kills: int, seed: int) -> Counter[str]:
             finally:
                 os._exit(code)
         if not is_last:
-            time.sleep(rng.choice((rng.uniform(0, 0.05), rng.uniform(0, 1.0))))
+            moment(rng, folder, len(before), died_at)
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == (0 if is_last else -signal.SIGKILL)

@@ -78,7 +78,7 @@ def test_submit_await_cancel(
     assert Asked(capsys, "submit", "-a", where, *flags, "--json").report["joined"] is True
     began = time.monotonic()
     asked = Asked(capsys, "await", job, "-a", where, "--timeout", "0.3", "--json")
-    assert 0.3 <= time.monotonic() - began < 5
+    assert 0.3 <= time.monotonic() - began < 30
     assert (asked.code, asked.report["error"]) == (7, "NoProofError")
     assert asked.report["message"].startswith(f"{job}: timeout: the job is running and goes on")
     assert Asked(capsys, "cancel", job, "-a", where).out == "was running\n"
@@ -190,19 +190,19 @@ def test_keys_status_and_metrics(capsys: pytest.CaptureFixture[str], where: str)
 def test_bench_prints_what_cuzks_tool_prints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str
 ) -> None:
-    flags = [*porep(tmp_path, "after 0.2"), "-c", 4, "-j", 4]
+    # none of the four ends before all of them are there
+    flags = [*porep(tmp_path, "meet 4"), "-c", 4, "-j", 4]
     # cuzk's word for it
     asked = Asked(capsys, "batch", "--addr", where, *flags)
     assert asked.code == 0
     lines = asked.out.splitlines()
     assert lines[0] == "=== Batch Benchmark ===" and lines[1] == "proof type:  porep"
-    pattern = r"  \[\d/4\] COMPLETED — 0\.\ds \(prove=4 ms, queue=1 ms\)"
+    pattern = r"  \[\d/4\] COMPLETED — \d+\.\ds \(prove=4 ms, queue=1 ms\)"
     assert [bool(re.fullmatch(pattern, line)) for line in lines[5:9]] == [True] * 4, asked.out
     assert "completed:     4" in lines and "failed:        0" in lines
-    assert re.search(r"throughput:    [\d.]+ proofs/min \(\d\.\ds/proof\)", asked.out)
+    assert re.search(r"throughput:    [\d.]+ proofs/min \(\d+\.\ds/proof\)", asked.out)
     asked = Asked(capsys, "bench", "-a", where, *flags, "--json")
-    # four at once take as long as one
-    assert asked.report["completed"] == 4 and asked.report["total_seconds"] < 0.7
+    assert asked.report["completed"] == 4 and asked.report["total_seconds"] > 0
     asked = Asked(capsys, "bench", "-a", where, *porep(tmp_path, "fail"))
     assert asked.code == 7 and "3 of 3 proofs failed: sectors[0]" in asked.err
     asked = Asked(capsys, "bench", "-a", where, *porep(tmp_path, "refuse full"))
@@ -273,7 +273,7 @@ def test_serve_says_where_and_what_is_left(
         assert where == f"unix://{tmp_path}/zk.sock"
         assert Asked(capsys, "submit", "-a", where, *porep(tmp_path, "queue")).code == 0
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "warning: proves nothing of 1 circuits" in said
     assert "1 jobs have not ended; they go on at the next start" in said
@@ -282,11 +282,11 @@ def test_serve_says_where_and_what_is_left(
 def test_serve_checks_its_config_first(tmp_path: Path) -> None:
     config = write_config(tmp_path, "token_file: none\n")
     with serve("--config", config, "--json") as process:
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "token_file: " in json.loads(out)["message"]
     with serve("--config", write_config(tmp_path), "--check-config", "--json") as process:
-        out, said = process.communicate(timeout=20)
+        out, said = process.communicate(timeout=60)
     assert process.returncode == 0 and json.loads(out)["circuits"] == ["winning-2048"]
     assert "proves nothing" not in said
 
@@ -295,11 +295,11 @@ def test_serve_says_what_is_taken_before_it_loads_anything(tmp_path: Path, where
     texts = [f"listen: {where}\n", f"listen: 127.0.0.1:0\nstatus_listen: {where}\n"]
     for text, key in zip(texts, ("listen", "status_listen"), strict=True):
         with serve("--config", write_config(tmp_path, text)) as process:
-            _, said = process.communicate(timeout=20)
+            _, said = process.communicate(timeout=60)
         assert process.returncode == 2 and "proves nothing" not in said
         assert f"{key}: cannot listen on {where}: another process does" in said
     with serve("--config", write_config(tmp_path, "listen: 127.0.0.1:7\n"), "--check-config") as p:
-        out, _ = p.communicate(timeout=20)
+        out, _ = p.communicate(timeout=60)
     assert out == "would listen on 127.0.0.1:7, and serve winning-2048\n"
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fake_devices import gate, proof, watchdog
+from fake_devices import gate, proof, until, watchdog
 from serving.durable import Rig, request, rig
 from torchzk.errors import (
     ConfigError,
@@ -21,6 +23,7 @@ from torchzk.errors import (
     StoreError,
 )
 from torchzk.scheduler.service import Limits
+from torchzk.scheduler.work import Job
 from torchzk.serving.engine import Engine, JobState, Priority, ProofKind
 from torchzk.serving.job_store import JobStore
 from torchzk.serving.queue_places import QueueLimits
@@ -28,6 +31,46 @@ from torchzk.serving.queue_places import QueueLimits
 SLOW = {"compute": 0.3}
 BUSY = Limits(submitted=1, read=1, checked=1, proving=1, proved=1)
 """Hardly any places, so that jobs wait in the backlog."""
+
+
+def turnstile() -> tuple[Callable[[], None], threading.Semaphore, threading.Semaphore]:
+    """A hook that says each time it is reached, and lets one through for each release."""
+    reached, go = threading.Semaphore(0), threading.Semaphore(0)
+
+    def hook() -> None:
+        reached.release()
+        assert go.acquire(timeout=20)
+
+    return hook, reached, go
+
+
+def at_work(made: Rig, job_id: str) -> Job:
+    """The scheduler's job behind one of the engine's."""
+    job = made.engine._jobs.live[job_id].job
+    assert job is not None
+    return job
+
+
+def stopped(job: Job) -> bool:
+    """Whether it was told to stop, and goes no further."""
+    return job.stop.reason() is not None
+
+
+def is_next(made: Rig, name: str) -> bool:
+    """Whether a job is read and checked, so that the next worker may take it."""
+    service = made.service
+    with service._monitor:
+        return name in [job.name for job in (*service._checked, *service._pool._entries)]
+
+
+@contextmanager
+def closing(made: Rig, patience: float) -> Iterator[list[int]]:
+    """An engine that is being closed meanwhile, and how many jobs it left, afterwards."""
+    left: list[int] = []
+    thread = threading.Thread(target=lambda: left.append(made.engine.close(patience)))
+    thread.start()
+    yield left
+    thread.join()
 
 
 def test_an_engine_it_is(tmp_path: Path) -> None:
@@ -90,32 +133,34 @@ def test_of_many_equal_requests_at_once_one_is_accepted(tmp_path: Path) -> None:
 
 
 def test_urgent_jobs_go_first_also_out_of_the_backlog(tmp_path: Path) -> None:
-    hook, reached, go = gate()
+    hook, computing, go = turnstile()
     order: list[str] = []
     with watchdog(), rig(tmp_path, places=BUSY, workers=1) as r:
         r.prover.hooks = {"compute": hook}
         r.engine.submit(request("first", n=1, hooked=1))
-        assert reached.wait(20)
+        assert computing.acquire(timeout=20)
         kinds = [Priority.LOW, Priority.NORMAL, Priority.HIGH, Priority.CRITICAL]
         for k in range(6):
             for priority in kinds:
                 name = f"{priority.name} {k}"
-                accepted = r.engine.submit(request(name, priority=priority, n=1, k=k))
+                accepted = r.engine.submit(request(name, priority=priority, n=1, k=k, hooked=1))
                 r.engine.watch(name, lambda report: order.append(report.job_id))
         assert accepted.queue_position == 5
         assert sum(r.engine.status().pending.values()) == 24
         assert r.engine.status().running[ProofKind.WINDOW] == 1
         assert r.metric("torchzk_queue_oldest_seconds") > 0
-        go.set()
+        urgent = [f"{name} {k}" for name in ("CRITICAL", "HIGH") for k in range(6)]
+        for name in urgent:
+            # out of the backlog, read and checked: nothing else is ahead of it then
+            until(lambda: is_next(r, name))  # noqa: B023
+            go.release()
+            assert computing.acquire(timeout=20)
+        go.release(24)
         for k in range(6):
             r.end(f"LOW {k}")
-        classes = [name.split()[0] for name in order]
-        # a place or two are taken by what came first; the rest is in order
-        assert classes.index("HIGH") > classes.index("CRITICAL")
-        assert [c for c in classes[-12:] if c in ("HIGH", "CRITICAL")] == []
-        for name in ("CRITICAL", "HIGH"):
-            assert [n for n in order if n.startswith(name)] == [f"{name} {k}" for k in range(6)]
-        assert classes[-4:] == ["LOW"] * 4
+        # of the others a place or two are taken by what came first
+        assert order[:12] == urgent
+        assert [name.split()[0] for name in order[-4:]] == ["LOW"] * 4
 
 
 def test_cancel_in_backlog_in_queue_while_running_and_after(tmp_path: Path) -> None:
@@ -146,13 +191,18 @@ def test_deadlines_pass_in_the_backlog_and_while_running(tmp_path: Path) -> None
     hook, reached, go = gate()
     with watchdog(), rig(tmp_path, places=BUSY, workers=1) as r:
         r.prover.hooks = {"compute": hook}
-        r.engine.submit(request("running", n=2, seconds=0.2, hooked=1))
+        r.engine.submit(request("running", n=2, seconds=600.0, hooked=1))
         assert reached.wait(20)
         for k in range(6):
             r.engine.submit(request(f"{k}", n=1, seconds=0.3, k=k))
         for k in range(6):
             report = r.end(f"{k}")
             assert (report.state, report.error_type) == (JobState.EXPIRED, "ExpiredError")
+        # the scheduler has its deadline, which passes now
+        stop = at_work(r, "running").stop
+        left = stop.seconds_left()
+        assert left is not None and 0 < left <= 600.0
+        stop.deadline = time.monotonic()
         go.set()
         assert r.end("running").state is JobState.EXPIRED
         assert r.metric('torchzk_jobs_ended_total{proof_kind="window_post",state="expired"}') == 7
@@ -235,11 +285,15 @@ def test_what_was_accepted_goes_on_after_a_stop(tmp_path: Path) -> None:
         assert not first.engine.status().ready
         with pytest.raises(DrainingError, match="about to stop"):
             first.engine.submit(request("late", n=1))
-        go.set()
-        # what runs is finished, what waits is left
-        left = first.engine.close(20.0)
-        assert first.engine.close(20.0) == left and len(first.events("drain")) == 1
-    assert left == 4 and len(first.prover.jobs) >= 2
+        with closing(first, 20.0) as left:
+            # what runs is finished, what waits is left
+            until(
+                lambda: all(job.left for job in first.engine._jobs.live.values() if not job.running)
+            )
+            until(lambda: stopped(at_work(first, "0")))
+            go.set()
+        assert first.engine.close(20.0) == left[0] and len(first.events("drain")) == 1
+    assert left == [4] and len(first.prover.jobs) >= 2
     with watchdog(), rig(tmp_path) as second:
         assert second.engine.job("done").proof == done.proof
         assert second.engine.job("running").proof == proof(3)
@@ -262,8 +316,9 @@ def test_a_hard_stop_keeps_the_partitions_that_were_proved(tmp_path: Path) -> No
             nonlocal count
             count += 1
             if count == 3:
+                job = at_work(first, "x")
                 reached.set()
-                time.sleep(0.2)
+                until(lambda: stopped(job))
 
         first.prover.hooks = {"compute": third}
         first.engine.submit(request("x", n=5, hooked=1))
@@ -329,24 +384,27 @@ def test_a_stop_in_order_blames_nobody(tmp_path: Path) -> None:
             made.prover.hooks = {"compute": hook}
             made.engine.watch(made.engine.submit(request("x", n=4, hooked=1)).job_id, print)
             assert reached.wait(20)
+            job = at_work(made, "x")
+            with closing(made, 0.0):
+                until(lambda: stopped(job))  # noqa: B023
+                go.set()
             reached.clear()
-            closing = threading.Thread(target=made.engine.close, args=(0.0,))
-            closing.start()
-            time.sleep(0.02)
-            go.set()
-            closing.join()
             go.clear()
     with watchdog(), rig(tmp_path) as r:
         assert r.end("x").state is JobState.COMPLETED
 
 
 def test_an_urgent_job_waits_for_what_is_in_work_and_nothing_else(tmp_path: Path) -> None:
+    hook, reached, go = turnstile()
     with watchdog(), rig(tmp_path, workers=2) as r:
+        r.prover.hooks = {"compute": hook}
         for k in range(100):
-            r.engine.submit(request(f"{k}", n=1, k=k, takes={"compute": 0.01}))
-        before = len([job for _, job in r.prover.jobs if job.started])
-        assert before < 80
+            r.engine.submit(request(f"{k}", n=1, k=k, hooked=1))
+        assert reached.acquire(timeout=20)
         r.engine.submit(request("win", ProofKind.WINNING, Priority.CRITICAL, n=1))
-        r.end("win")
-        # those in work, and those that took their place while it was read and checked
-        assert len([job for _, job in r.prover.jobs if job.started]) - before < 12
+        until(lambda: is_next(r, "win"))
+        # one for each of the workers; a third would wait here as long as the test does
+        go.release(2)
+        assert r.end("win").proof == proof(1)
+        assert r.engine.status().completed <= 3
+        go.release(100)

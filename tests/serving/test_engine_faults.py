@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from fake_devices import FakeDevice, gate, proof, watchdog
 from serving.durable import Rig, request, rig
-from torchzk.errors import DrainingError, StoreError
+from torchzk.errors import DrainingError, ResourceError, StoreError
 from torchzk.scheduler import machine
 from torchzk.serving.engine import JobState
 
@@ -52,6 +54,27 @@ def test_a_full_disk_is_seen_before_it_is_met(
         monkeypatch.undo()
         r.engine._jobs.probe()
         assert r.engine.status().ready and len(r.events("store usable")) == 1
+
+
+def test_what_many_threads_see_at_once_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2)
+
+    def full() -> None:
+        # each is kept here until the other is here as well, where that can be
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+        raise ResourceError("the disk is full")
+
+    with watchdog(), rig(tmp_path) as r:
+        monkeypatch.setattr(r.store, "probe", full)
+        threads = [threading.Thread(target=r.engine._jobs.probe) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(r.events("store unusable")) == 1
 
 
 def test_without_devices_jobs_fail_and_no_more_are_taken(tmp_path: Path) -> None:

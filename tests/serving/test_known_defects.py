@@ -14,7 +14,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ import pytest
 
 from c1_samples import sample
 from circuit_samples import NAMES, sizes_of
-from fake_devices import FakeDevice, gate, proof, watchdog
+from fake_devices import FakeDevice, gate, proof, until, watchdog
 from serving.durable import request, rig
 from serving.load_clients import call
 from serving.services import HERE, service, write_config
@@ -117,7 +117,7 @@ def test_defect_1_jobs_that_come_at_once_all_end(tmp_path: Path) -> None:
 
 
 def test_defect_2_a_request_that_comes_again_is_proved_once(channel: grpc.Channel) -> None:
-    wanted = winning("porep-1000-7", n=3, takes={"compute": 0.2})
+    wanted = winning("porep-1000-7", n=3, takes={"compute": 0.6})
     with pytest.raises(grpc.RpcError) as gone:
         prove(channel, wanted, timeout=0.15)
     assert gone.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
@@ -145,7 +145,8 @@ def test_defect_2_a_request_that_comes_again_is_proved_once(channel: grpc.Channe
 def test_defect_3_await_times_out_cancel_ends_and_evict_frees(
     channel: grpc.Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call(channel, "SubmitProof", winning("first", n=8, takes={"compute": 1.0}))
+    # two devices are at it for 25 seconds
+    call(channel, "SubmitProof", winning("first", n=250, takes={"compute": 0.2}))
     for k in range(7):
         call(channel, "SubmitProof", winning(f"{k}", n=2, k=k, takes={"compute": 0.2}))
 
@@ -155,7 +156,7 @@ def test_defect_3_await_times_out_cancel_ends_and_evict_frees(
     until(lambda: any(queue.in_progress for queue in queues()))
     began = time.monotonic()
     late = call(channel, "AwaitProof", wire.AwaitProofRequest(job_id="6", timeout_ms=100))
-    assert late.status == Result.TIMEOUT and 0.1 <= time.monotonic() - began < 1
+    assert late.status == Result.TIMEOUT and 0.1 <= time.monotonic() - began < 20
     # the last has not begun, the first has
     assert not ask_cancel(channel, "6") and ask_cancel(channel, "first")
     for job in ("6", "first"):
@@ -164,7 +165,7 @@ def test_defect_3_await_times_out_cancel_ends_and_evict_frees(
     said = call(channel, "AwaitProof", wire.AwaitProofRequest(job_id="5"))
     assert said.status == Result.COMPLETED
     # the first was stopped among its partitions, the last before any
-    assert counted(channel, "torchzk_partitions_proved_total{") < 6 * 2 + 8
+    assert counted(channel, "torchzk_partitions_proved_total{") < 6 * 2 + 250
     keys = Keys()
     monkeypatch.setattr(circuit_sites, "open_sites", keys.open_sites)
     prover = CircuitProver([sites("window", 2048)], None)
@@ -264,13 +265,6 @@ def test_defect_7_what_has_ended_is_forgotten(tmp_path: Path) -> None:
 def in_memory() -> list[object]:
     gc.collect()
     return [o for o in gc.get_objects() if type(o) in (LiveJob, KeptWork)]
-
-
-def until(there: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not there():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_defect_8_memory_is_that_of_the_circuit(tmp_path: Path) -> None:

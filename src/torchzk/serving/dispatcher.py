@@ -88,6 +88,7 @@ class Dispatcher:
         self._closing = False
         self._explaining: list[threading.Thread] = []
         self._sound = True
+        self._probing = threading.Lock()
         self._swept = self._probed = time.monotonic()
         self._recorder = Recorder[_Ended](
             self._take, self._write, self._tell, self._tick, self.on_error, grace=grace
@@ -101,18 +102,20 @@ class Dispatcher:
 
     def probe(self) -> None:
         """See whether the store can be written."""
-        self._probed = time.monotonic()
-        try:
-            self._store.probe()
-        except TorchzkError as error:
-            if self._sound:
-                # once, and not every half a second
-                self._log("store unusable", **words(error))
-            self._sound = False
-            return
-        if not self._sound:
-            self._log("store usable")
-        self._sound = True
+        # one thread at a time: each change is told once
+        with self._probing:
+            self._probed = time.monotonic()
+            try:
+                self._store.probe()
+            except TorchzkError as error:
+                if self._sound:
+                    # once, and not every half a second
+                    self._log("store unusable", **words(error))
+                self._sound = False
+                return
+            if not self._sound:
+                self._log("store usable")
+            self._sound = True
 
     def add(self, live: LiveJob) -> None:
         """Take a job in, which is on the disk; `feed` hands it on."""
