@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 from typing import get_args
 
 import pytest
 import torch
 
-from child_environment import child_environment
+from child_environment import run_python
 from torchzk import backends
 from torchzk.backends import Backend, BackendName, choose_backend, load_backend, variant_on
 from torchzk.errors import ConfigError, ResourceError
@@ -72,13 +70,7 @@ def test_only_who_asks_for_triton_imports_it() -> None:
         "    else:\n"
         "        raise AssertionError('not refused')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=child_environment(),
-    )
+    done = run_python("-c", code)
     assert done.returncode == 0, done.stderr
 
 

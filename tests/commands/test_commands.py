@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from child_environment import child_environment
+from child_environment import child_environment, run_python
 from torchzk import doctor, prove, verify
 from torchzk.backends import load_backend
 from torchzk.scheduler import known_answers
@@ -50,13 +50,8 @@ def place(tmp_path_factory: pytest.TempPathFactory, golden: Path) -> Place:
         "device": "cpu",
     }
     config.write_text(yaml.safe_dump(made))
-    done = subprocess.run(
-        [sys.executable, "-m", "torchzk.setup", "--config", config, "--out", folder, "--json"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=child_environment(),
-    )
+    flags = ("--config", config, "--out", folder, "--json")
+    done = run_python("-m", "torchzk.setup", *flags, timeout=300)
     assert done.returncode == 0, done.stderr
     return Place(folder, config, json.loads(done.stdout))
 
@@ -204,14 +199,7 @@ def test_a_config_fault_needs_no_torch(tmp_path: Path) -> None:
         "code = prove.run(['--config', 'bad.yaml'])\n"
         "assert 'torch' not in sys.modules\nsys.exit(code)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=child_environment(),
-    )
+    done = run_python("-c", code, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert "bad.yaml:1: keys: missing" in done.stderr
 

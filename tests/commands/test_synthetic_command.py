@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from child_environment import child_environment
+from child_environment import run_python
 from torchzk import api, synthetic
 
 
@@ -121,12 +119,5 @@ def test_a_fault_needs_no_torch(tmp_path: Path) -> None:
         "code = synthetic.run(['--name', 'a', '--sector-size', '16KiB', '--out', 'x'])\n"
         "assert 'torch' not in sys.modules\nsys.exit(code)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=child_environment(),
-    )
+    done = run_python("-c", code, cwd=tmp_path)
     assert done.returncode == 2, done.stderr

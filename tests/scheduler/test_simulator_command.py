@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from child_environment import run_python
 from torchzk import simulate
 from torchzk.scheduler.simulation.outcome import simulate as play
 from torchzk.scheduler.simulation.picture import record_of, stretch_of
@@ -99,8 +98,6 @@ def test_torch_is_not_needed() -> None:
         "from torchzk import simulate\n"
         "sys.exit(simulate.run(['cuzk_phase9', '--json']))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
-    )
+    done = run_python("-c", script)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["ok"] is True

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from child_environment import child_environment
+from child_environment import run_python
 from torchzk.errors import InputError, ProofError
 from torchzk.scheduler import chrome_trace, gantt, sinks
 from torchzk.scheduler.sinks import open_run, timeline
@@ -200,13 +198,7 @@ print("done")
 
 
 def test_a_full_disk_costs_a_warning(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, tmp_path],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=child_environment(),
-    )
+    done = run_python("-c", FULL_DISK, tmp_path)
     assert done.returncode == 0, done.stderr
     first, last = done.stdout.splitlines()
     assert "the timeline is incomplete: ResourceError" in first and "full" in first

@@ -21,7 +21,7 @@ from torchzk.serving.wire import proving_pb2 as wire
 SERVICE = "cuzk.v1.ProvingEngine"
 
 
-def call(channel: grpc.Channel, method: str, request: Any, cls: Any, timeout: float = 20) -> Any:
+def call(channel: grpc.Channel, method: str, request: Any, cls: Any, timeout: float = 120.0) -> Any:
     made: Any = channel.unary_unary(method, lambda m: m.SerializeToString(), cls.FromString)
     return made(request, timeout=timeout, wait_for_ready=True)
 
@@ -38,7 +38,7 @@ def stream_call(channel: grpc.Channel, method: str) -> Any:
     return made
 
 
-def ask(channel: grpc.Channel, name: str, request: Any, cls: Any, timeout: float = 20) -> Any:
+def ask(channel: grpc.Channel, name: str, request: Any, cls: Any, timeout: float = 120.0) -> Any:
     return call(channel, f"/{SERVICE}/{name}", request, cls, timeout)
 
 
@@ -106,10 +106,10 @@ def test_a_message_that_is_none_and_a_call_without_one(tmp_path: Path) -> None:
     ):
         for name in ("SubmitProof", "Prove", "AwaitProof", "GetStatus"):
             with pytest.raises(grpc.RpcError) as refused:
-                raw_call(channel, name)(b"\xff\xff", timeout=10)
+                raw_call(channel, name)(b"\xff\xff", timeout=120)
             assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
             with pytest.raises(grpc.RpcError) as refused:
-                list(stream_call(channel, f"/{SERVICE}/{name}")(iter([]), timeout=10))
+                list(stream_call(channel, f"/{SERVICE}/{name}")(iter([]), timeout=120))
             assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
             assert refused.value.details() == "the call ended before its message"
 
@@ -149,7 +149,7 @@ def test_calls_beyond_the_limit_are_refused_at_once(tmp_path: Path) -> None:
         waiting.remove(refused)
         for _ in range(3):
             with pytest.raises(grpc.RpcError) as again:
-                raw_call(channel, "AwaitProof")(raw, timeout=20)
+                raw_call(channel, "AwaitProof")(raw, timeout=120)
             assert again.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert not any(future.done() for future in waiting)
         waiting[0].cancel()
@@ -177,7 +177,7 @@ def test_a_socket_is_its_owners_and_goes_with_the_service(tmp_path: Path) -> Non
             assert "another service answers on" in fails(config)
             assert submit(channel, b"prove") == "prove"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
     assert not path.exists()
     # one that a killed service left behind is in nobody's way
     with socket.socket(socket.AF_UNIX) as dead:
@@ -205,7 +205,7 @@ def test_the_first_signal_drains(tmp_path: Path) -> None:
         queued = submit(channel, b"queue")
         wait = raw_call(channel, "AwaitProof").future
         futures = [
-            wait(wire.AwaitProofRequest(job_id=job).SerializeToString(), timeout=20)
+            wait(wire.AwaitProofRequest(job_id=job).SerializeToString(), timeout=120)
             for job in (running, queued)
         ]
         ask(channel, "GetStatus", wire.GetStatusRequest(), wire.GetStatusResponse)
@@ -220,7 +220,7 @@ def test_the_first_signal_drains(tmp_path: Path) -> None:
         assert ended.status == wire.AwaitProofResponse.COMPLETED
         assert futures[1].code() is grpc.StatusCode.UNAVAILABLE
         assert "goes on when it starts again" in futures[1].details()
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
         assert process.stdout and process.stdout.read() == "1 left\n"
 
 
@@ -236,7 +236,7 @@ def test_the_second_signal_ends_at_once(tmp_path: Path, first: int, second: int)
         assert process.stderr and "stops: jobs that run" in process.stderr.readline()
         assert process.poll() is None
         process.send_signal(second)
-        assert process.wait(30) == -second
+        assert process.wait(120) == -second
 
 
 def test_draining_has_an_end(tmp_path: Path) -> None:
@@ -247,5 +247,5 @@ def test_draining_has_an_end(tmp_path: Path) -> None:
     ):
         submit(channel, b"hold")
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
         assert process.stdout and process.stdout.read() == "1 left\n"

@@ -10,12 +10,12 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from torchzk import cli
-from torchzk.bench.proof_cases import PROOFS
+from torchzk.bench.proof_cases import PROOFS, ProofBenchmark
 from torchzk.bench.proof_table import column_name, is_partition, step_name
 from torchzk.errors import ConfigError
 from torchzk.files import atomic_write
@@ -75,16 +75,13 @@ def targets(rows: Sequence[Row]) -> str:
 def limits(rows: Sequence[Row]) -> str:
     """One partition within limits of the device's memory: time, peak and plan."""
     lines = []
-    for proof in PROOFS:
-        for row in last(rows, proof.name):
-            if is_partition(row) and row.get("peak_bytes"):
-                ratio = row["plan"]["figure"]
-                way = row["key_on"] + (", in turn" if row["in_turn"] else "")
-                lines.append(
-                    f"| {proof.short} | {column_name(row)} | {row['p50_s']:.3f} | {way} "
-                    f"| {row['peak_bytes'] / 1e9:.2f} | {row['planned_bytes'] / 1e9:.2f} "
-                    f"| {ratio:.3f} |"
-                )
+    for proof, row in _measured(rows):
+        way = row["key_on"] + (", in turn" if row["in_turn"] else "")
+        lines.append(
+            f"| {proof.short} | {column_name(row)} | {row['p50_s']:.3f} | {way} "
+            f"| {row['peak_bytes'] / 1e9:.2f} | {row['planned_bytes'] / 1e9:.2f} "
+            f"| {row['plan']['figure']:.3f} |"
+        )
     head = "| proof | memory | s | key on | peak, GB | planned, GB | planned over peak |\n"
     return head + "|---|---|---:|---|---:|---:|---:|\n" + "\n".join(lines) + "\n" if lines else ""
 
@@ -92,16 +89,23 @@ def limits(rows: Sequence[Row]) -> str:
 def cards(rows: Sequence[Row]) -> str:
     """What one partition of a sector of GiB takes of a card and of the host, by the card's size."""
     lines = []
-    for proof in PROOFS:
-        for row in last(rows, proof.name) if proof.short.endswith("g") else ():
-            if is_partition(row) and row.get("peak_bytes"):
-                lines.append(
-                    f"| {proof.short} | {column_name(row)} | {row['key_on']} "
-                    f"| {row['peak_bytes'] / 1e9:.1f} | {row['peak_rss_bytes'] / 1e9:.1f} "
-                    f"| {row['p50_s']:.2f} |"
-                )
+    for proof, row in _measured(rows):
+        if proof.short.endswith("g"):
+            lines.append(
+                f"| {proof.short} | {column_name(row)} | {row['key_on']} "
+                f"| {row['peak_bytes'] / 1e9:.1f} | {row['peak_rss_bytes'] / 1e9:.1f} "
+                f"| {row['p50_s']:.2f} |"
+            )
     head = "| proof | the card's memory | key on | peak, GB | host, GB | s a partition |\n"
     return head + "|---|---|---|---:|---:|---:|\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def _measured(rows: Sequence[Row]) -> Iterator[tuple[ProofBenchmark, Row]]:
+    """Proofs, and the last rows of their partitions whose memory a device measured."""
+    for proof in PROOFS:
+        for row in last(rows, proof.name):
+            if is_partition(row) and row.get("peak_bytes"):
+                yield proof, row
 
 
 def _stages_of(name: str) -> Callable[[Sequence[Row]], str]:

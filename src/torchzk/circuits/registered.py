@@ -157,7 +157,9 @@ def read_update(node: Node, sector_size: int) -> RegisteredUpdate:
     return found
 
 
-class _Registered(Protocol):
+class Registered(Protocol):
+    """What all registered proofs say of themselves."""
+
     @property
     def number(self) -> int | None: ...
     @property
@@ -166,7 +168,7 @@ class _Registered(Protocol):
     def sector_size(self) -> int: ...
 
 
-_R = TypeVar("_R", bound=_Registered)
+_R = TypeVar("_R", bound=Registered)
 
 
 def _find(node: Node, table: Sequence[_R], what: str) -> _R:
@@ -183,7 +185,7 @@ def _find(node: Node, table: Sequence[_R], what: str) -> _R:
     return found
 
 
-def _check_size(node: Node, found: _Registered, kind: str, sector_size: int) -> None:
+def _check_size(node: Node, found: Registered, kind: str, sector_size: int) -> None:
     if found.sector_size != sector_size:
         node.fail(
             f"{found.name} is of {found.sector_size} byte sectors,"

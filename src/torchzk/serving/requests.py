@@ -6,11 +6,16 @@ Source: the wire contract of cuzk.v1; numbers of registered proofs are `circuits
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from torchzk.circuits.registered import REGISTERED_POSTS, REGISTERED_SEALS, REGISTERED_UPDATES
+from torchzk.circuits.registered import (
+    REGISTERED_POSTS,
+    REGISTERED_SEALS,
+    REGISTERED_UPDATES,
+    Registered,
+)
 from torchzk.circuits.sectors import SECTOR_SHAPES
 from torchzk.errors import InputError
 from torchzk.serving.circuit_ids import circuit_word
@@ -82,15 +87,6 @@ def proof_request(said: wire.SubmitProofRequest) -> ProofRequest:
     )
 
 
-class _Registered(Protocol):
-    @property
-    def number(self) -> int | None: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def sector_size(self) -> int: ...
-
-
 def _circuit(said: wire.SubmitProofRequest, kind: ProofKind) -> tuple[int, int | None]:
     """Sector size, and number of the registered proof, or None where that is not said."""
     size, number = said.sector_size, said.registered_proof
@@ -114,7 +110,7 @@ def _circuit(said: wire.SubmitProofRequest, kind: ProofKind) -> tuple[int, int |
     return found.sector_size, number
 
 
-def _registered(kind: ProofKind) -> Iterable[_Registered]:
+def _registered(kind: ProofKind) -> Iterable[Registered]:
     if kind is ProofKind.POREP:
         return REGISTERED_SEALS
     if kind is ProofKind.UPDATE:
