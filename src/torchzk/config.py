@@ -126,7 +126,7 @@ def load_config(path_or_name: str | Path) -> Config:
 
 def find_config(path_or_name: str | Path) -> Path:
     """The file that `load_config` reads."""
-    given = Path(path_or_name).expanduser()
+    given = expanded(path_or_name)
     shipped = shipped_configs()
     folders = [Path("configs"), *{path.parent for path in shipped}]
     candidates = [given] if given.is_absolute() else [given, *(f / given for f in folders)]
@@ -137,6 +137,14 @@ def find_config(path_or_name: str | Path) -> Path:
     near = difflib.get_close_matches(given.name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"shipped: {', '.join(names) or 'none'}"
     raise ConfigError(f"{given}: no such config, neither as given nor in ./configs; {hint}")
+
+
+def expanded(path_or_name: str | Path) -> Path:
+    """The path, its `~` a home folder; raises `ConfigError` where that is nobody's."""
+    try:
+        return Path(path_or_name).expanduser()
+    except RuntimeError as e:
+        raise ConfigError(f"{path_or_name}: {e}") from e
 
 
 def shipped_configs() -> list[Path]:

@@ -7,6 +7,16 @@ command table in README.md; a bug is any other exception.
 from __future__ import annotations
 
 
+def one_line(said: object, most: int = 200) -> str:
+    """Words from outside as a part of a message: printable, on one line, of `most` characters.
+
+    A file must not move a terminal's cursor or begin a line of a log.
+    """
+    text = str(said)
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:most])
+    return shown if len(text) <= most else f"{shown}... ({len(text)} characters)"
+
+
 class TorchzkError(Exception):
     """Base of all torchzk errors. `exit_code` is what a command returns."""
 

@@ -12,17 +12,21 @@ import types
 import typing
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 
-from torchzk.errors import ConfigError
+from torchzk.errors import ConfigError, one_line
 
 _Dataclass = TypeVar("_Dataclass")
 _UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
 _DIGITS = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
-_MAX_BYTES = 1 << 20
+_MAX_BYTES = 1 << 14
+"""Several times any config; a parser in Python takes a second for ten times as much."""
+_MOST_WORDS = 500
+_DEEPEST = 20
 _PLAIN = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
 
 ByteSize = Annotated[int, "bytes"]
@@ -39,7 +43,9 @@ def parse_size(text: str) -> int:
     """Bytes of `2048` or `2KiB`; raises ValueError for anything else, fractions included."""
     match = re.fullmatch(r"([1-9][0-9]{0,18}) ?(B|KiB|MiB|GiB|TiB)?", text)
     if match is None:
-        raise ValueError(f"{text!r} is no size; write bytes as an integer, or 2KiB, 8MiB, 32GiB")
+        raise ValueError(
+            f"{text[:80]!r} is no size; write bytes as an integer, or 2KiB, 8MiB, 32GiB"
+        )
     return int(match[1]) << _UNITS[match[2] or "B"]
 
 
@@ -47,14 +53,14 @@ def parse_seconds(text: str) -> float:
     """Seconds of `213ms`, `1.3 s` or `18us`; raises ValueError for anything else."""
     match = re.fullmatch(rf"({_DIGITS}) ?(us|ms|s)", text)
     if match is None:
-        raise ValueError(f"{text!r} is no duration; write a number and us, ms or s: 17.5ms")
+        raise ValueError(f"{text[:80]!r} is no duration; write a number and us, ms or s: 17.5ms")
     return float(match[1]) / {"us": 10**6, "ms": 10**3, "s": 1}[match[2]]
 
 
 def parse_decimal(text: str) -> float:
     """The number `0.034`; raises ValueError for anything else, signs and exponents included."""
     if re.fullmatch(_DIGITS, text) is None:
-        raise ValueError(f"{text!r} is no decimal number from 0 up, such as 0.034")
+        raise ValueError(f"{text[:80]!r} is no decimal number from 0 up, such as 0.034")
     return float(text)
 
 
@@ -70,6 +76,12 @@ class _Composer(yaml.SafeLoader):
     """Composes nodes without resolving what a plain scalar might mean."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        # every token is held against every bracket that is open
+        if self.flow_level >= _DEEPEST:
+            raise yaml.YAMLError(f"more than {_DEEPEST} brackets inside each other")
+        super().fetch_flow_collection_start(token)
 
 
 def read(cls: type[_Dataclass], path: Path) -> _Dataclass:
@@ -90,8 +102,10 @@ def read(cls: type[_Dataclass], path: Path) -> _Dataclass:
         raise ConfigError(f"{path}: {e.strerror}") from e
     except UnicodeDecodeError as e:
         raise ConfigError(f"{path}: not UTF-8 text (byte {e.start})") from e
-    except (yaml.YAMLError, RecursionError) as e:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(e).split())}") from e
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as e:
+        # the last two of an escape that is no character, a version of too many digits
+        why = one_line(" ".join(str(e).split()), _MOST_WORDS)
+        raise ConfigError(f"{path}: not YAML: {why}") from e
     return typing.cast(_Dataclass, _Reader(path).build(cls, node, ""))
 
 
@@ -105,7 +119,7 @@ class _Reader:
             raise self.fault(
                 node, at.rstrip(".") or "config", "must be a mapping of keys to values"
             )
-        hints = typing.get_type_hints(cls, include_extras=True)
+        hints = _hints(cls)
         found: dict[str, Any] = {}
         for key, value in node.value:
             name = str(key.value) if isinstance(key, yaml.ScalarNode) else "?"
@@ -120,7 +134,7 @@ class _Reader:
         try:
             return cls(**found)
         except ConfigError as e:
-            raise ConfigError(f"{self.path}: {at}{e}") from e
+            raise ConfigError(f"{self.path}: {at}{one_line(e, _MOST_WORDS)}") from e
 
     def value(self, hint: Any, node: yaml.Node, at: str) -> Any:
         """One value of the type `hint`."""
@@ -159,6 +173,9 @@ class _Reader:
             return {"true": True, "false": False}.get(text) if plain else None
         if text == "" or "\0" in text or (plain and text in ("~", "null")):
             return None
+        if any("\ud800" <= c <= "\udfff" for c in text):
+            # half a character, which an escape can write, and nobody can say or find
+            return None
         return self.resolve(text) if hint is Path else text
 
     def resolve(self, text: str) -> Path | None:
@@ -170,7 +187,13 @@ class _Reader:
 
     def fault(self, node: yaml.Node | None, at: str, why: str) -> ConfigError:
         line = node.start_mark.line + 1 if node is not None else 1
-        return ConfigError(f"{self.path}:{line}: {at}: {why}")
+        where, what = one_line(at), one_line(why, _MOST_WORDS)
+        return ConfigError(f"{self.path}:{line}: {where}: {what}")
+
+
+@cache
+def _hints(cls: Any) -> dict[str, Any]:
+    return typing.get_type_hints(cls, include_extras=True)
 
 
 def _options(hint: Any) -> tuple[Any, ...]:

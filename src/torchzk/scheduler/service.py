@@ -173,7 +173,9 @@ class Service:
             ProtocolError: The service is closed.
         """
         now = self._clock()
-        stop = Stop(None if seconds is None else now + seconds, self._clock)
+        # no wait can be so long, nor anybody
+        endless = seconds is None or seconds >= threading.TIMEOUT_MAX
+        stop = Stop(None if endless else now + seconds, self._clock)
         job = Job(name, work, priority, stop, now - age, proven, on_end)
         with self._monitor:
             self._monitor.wait_for(

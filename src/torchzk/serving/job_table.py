@@ -8,12 +8,13 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from torchzk.errors import NotFoundError, ProtocolError, ResourceError, StoreError
+from torchzk.errors import NotFoundError, ProtocolError, ResourceError, StoreError, one_line
 from torchzk.serving.engine import JobSeconds, JobState, Priority, ProofKind
 
 _VERSION = 1
@@ -246,7 +247,7 @@ class JobTable:
         """How many jobs have ever ended, by kind and state; those long forgotten included."""
         with self._reading() as sql:
             rows = sql.execute("SELECT kind, state, jobs FROM totals").fetchall()
-        return {(ProofKind(kind), JobState(state)): n for kind, state, n in rows}
+            return {(ProofKind(kind), JobState(state)): n for kind, state, n in rows}
 
     def forget(self, before: float) -> int:
         """Drop jobs that ended before that moment; returns how many."""
@@ -259,7 +260,7 @@ class JobTable:
         self._sql.execute("PRAGMA foreign_keys = ON")
         (found,) = self._sql.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
-            raise StoreError(f"{self._path}: is damaged: {found}; {_WHAT_TO_DO}")
+            raise self._damaged(found)
         (version,) = self._sql.execute("PRAGMA user_version").fetchone()
         if version not in (0, _VERSION):
             raise StoreError(
@@ -269,6 +270,8 @@ class JobTable:
         if version == 0:
             script = f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;"
             self._sql.executescript(script)
+        if _schema_of(self._sql) != _our_schema():
+            raise StoreError(f"{self._path}: has other tables than a service's; {_WHAT_TO_DO}")
 
     def _end(self, sql: sqlite3.Connection, end: JobEnd) -> None:
         row = sql.execute(
@@ -305,12 +308,16 @@ class JobTable:
         query = f"SELECT {', '.join([*names, *_SECONDS])} FROM jobs WHERE {where} ORDER BY number"
         with self._reading() as sql:
             rows = sql.execute(query, values).fetchall()
-        return [_job_row(dict(zip([*names, *_SECONDS], row, strict=True))) for row in rows]
+            return [_job_row(dict(zip([*names, *_SECONDS], row, strict=True))) for row in rows]
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         with self._guard, self._translated():
-            yield self._sql
+            try:
+                yield self._sql
+            except (ValueError, OverflowError) as e:
+                # a word or a number that is none of ours
+                raise self._damaged(e) from e
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -336,14 +343,33 @@ class JobTable:
             if code in _LOCKED:
                 raise StoreError(f"{self._path}: another process has it locked") from e
             if code in _BROKEN:
-                raise StoreError(f"{self._path}: is damaged: {e}; {_WHAT_TO_DO}") from e
-            raise StoreError(f"{self._path}: cannot be used: {e}") from e
+                raise self._damaged(e) from e
+            raise StoreError(f"{self._path}: cannot be used: {one_line(e)}") from e
+        except UnicodeDecodeError as e:
+            raise self._damaged(e) from e
+
+    def _damaged(self, why: object) -> StoreError:
+        return StoreError(f"{self._path}: is damaged: {one_line(why)}; {_WHAT_TO_DO}")
 
 
 _WHAT_TO_DO = "stop the service, and move the file away or put a backup in its place"
 
 
+def _schema_of(sql: sqlite3.Connection) -> list[tuple[str, str]]:
+    query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
+    return sql.execute(query).fetchall()
+
+
+@cache
+def _our_schema() -> list[tuple[str, str]]:
+    with closing(sqlite3.connect(":memory:")) as sql:
+        sql.executescript(_SCHEMA)
+        return _schema_of(sql)
+
+
 def _job_row(given: dict[str, Any]) -> JobRow:
+    if len(given["digest"]) != 32:
+        raise ValueError(f"job {given['number']} has a digest of {len(given['digest'])} bytes")
     seconds = {name: given.pop(name) for name in _SECONDS}
     given["kind"] = ProofKind(given["kind"])
     given["priority"] = Priority(given["priority"])

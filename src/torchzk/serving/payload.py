@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from torchzk.errors import StoreError
+from torchzk.errors import StoreError, one_line
 from torchzk.serving.engine import Priority, ProofKind, ProofRequest
 
 _MAGIC = b"torchzk payload 1\n"
@@ -48,9 +48,12 @@ def decode(raw: bytes, digest: bytes) -> ProofRequest:
     """
     try:
         request = _parse(raw)
-    except (ValueError, KeyError, TypeError) as e:
-        raise StoreError(f"payload {digest.hex()}: is damaged: {e}; submit the job again") from e
-    if request.digest() != digest:
+        found = request.digest()
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as e:
+        raise StoreError(
+            f"payload {digest.hex()}: is damaged: {one_line(e)}; submit the job again"
+        ) from e
+    if found != digest:
         raise StoreError(
             f"payload {digest.hex()}: its contents have another digest; submit the job again"
         )
@@ -67,11 +70,15 @@ def _parse(raw: bytes) -> ProofRequest:
     header: Any = json.loads(raw[start:end])
     strings, at = [], end
     for length in header["lengths"]:
+        # each byte once: less than none would go back over bytes that were taken
+        if type(length) is not int or not 0 <= length <= len(raw) - at:
+            left = len(raw) - at
+            raise ValueError(f"its header says {one_line(length)} bytes, where {left:,} are left")
         strings.append(raw[at : at + length])
         at += length
     if at != len(raw):
         raise ValueError(f"it has {len(raw):,} bytes, its header says {at:,}")
-    given: dict[str, Any] = {name: _number(header[name]) for name in _NUMBERS}
+    given: dict[str, Any] = {name: _number(name, header[name]) for name in _NUMBERS}
     given.update(zip(_STRINGS, strings, strict=False))
     return ProofRequest(
         request_id="",
@@ -82,6 +89,10 @@ def _parse(raw: bytes) -> ProofRequest:
     )
 
 
-def _number(value: Any) -> Any:
+def _number(name: str, value: Any) -> int | None:
     """A number as it was given, which only a registered proof need not be."""
-    return None if value is None else int(value)
+    if value is None and name == "registered_proof":
+        return None
+    if type(value) is not int or not 0 <= value < 1 << 64:
+        raise ValueError(f"{name} is no number of 64 bits")
+    return value

@@ -206,7 +206,7 @@ def parse_address(text: str) -> Address:
                 f"listen: {text[:200]} must be unix:// and an absolute path of 100 bytes at most"
             )
         return Address(f"unix:{path}", path, True)
-    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+|localhost)):(\d{1,5})", text)
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+|localhost)):([0-9]{1,5})", text)
     try:
         if match is None or int(match[3]) > 65535:
             raise ValueError

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from torchzk import strict_yaml
-from torchzk.config import shipped_configs
+from torchzk.config import expanded, shipped_configs
 from torchzk.errors import ConfigError
 from torchzk.strict_yaml import ByteSize, Decimal, Seconds
 
@@ -196,7 +196,7 @@ def load_scenario(path_or_name: str | Path) -> Scenario:
     Raises:
         ConfigError: No such file, or the first fault in it with file, line and dotted key.
     """
-    given = Path(path_or_name).expanduser()
+    given = expanded(path_or_name)
     if given.is_file():
         return strict_yaml.read(Scenario, given)
     shipped = {path.stem: path for path in shipped_scenarios()}

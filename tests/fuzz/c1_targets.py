@@ -1,0 +1,151 @@
+"""C1 outputs of a tiny PoRep, in all their forms."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from fuzz.layout_samples import POREP, bincode, element, example, leaves
+from fuzz.mutators import json_text, slots
+from fuzz.target import Read, Target
+from torchzk.circuits.c1 import C1
+from torchzk.circuits.c1_file import read_c1
+from torchzk.circuits.layouts import not_canonical
+from torchzk.circuits.porep_layout import challenge_layout
+from torchzk.errors import InputError
+from torchzk.params.fields import FR
+
+LAYOUT = challenge_layout(POREP)
+COMMON = ("comm_r", "comm_d", "replica_id", "seed", "ticket")
+R = FR.modulus.to_bytes(32, "little")
+
+
+def c1_output(seed: int, partitions: int = 1) -> dict[str, Any]:
+    """The inner form."""
+    rng = Random(seed)
+    proofs = [[example(LAYOUT, rng)] for _ in range(partitions)]
+    return {"vanilla_proofs": proofs, **{name: element(rng) for name in COMMON}}
+
+
+def api_form(inner: dict[str, Any], name: str = "StackedDrg2KiBV1_1") -> dict[str, Any]:
+    proofs = {"StackedDrg2KiBV1": inner["vanilla_proofs"]}
+    return {**inner, "registered_proof": name, "vanilla_proofs": proofs}
+
+
+def json_forms() -> Iterator[bytes]:
+    inner = c1_output(1)
+    api, several = api_form(inner), api_form(c1_output(2, 2), "StackedDrg2KiBV1_2_Feat_NonInter")
+    several["registered_proof"] += "activePoRep"
+    text = json.dumps(api, separators=(",", ":")).encode()
+    inside = base64.b64encode(text).decode()
+    job = {"kind": "porep", "c1": api, "sector_size": 2048, "miner_id": 7, "sector_number": 8}
+    for form in (inner, api, several, job, {**job, "registered_proof": "StackedDrg2KiBV1_1"}):
+        yield json.dumps(form, separators=(",", ":")).encode()
+    yield json.dumps(api, sort_keys=True, separators=(",", ":")).encode()
+    yield json.dumps(api).encode()
+    yield json.dumps({"SectorNum": 8, "Phase1Out": inside, "SectorSize": 2048}).encode()
+    yield from (b"", b"{", b"[" * 20000, b"\xef\xbb\xbf{}", text[:999], text.replace(b"0", b"00"))
+
+
+def bincode_forms() -> Iterator[bytes]:
+    for number, partitions in ((5, 1), (10, 1), (15, 2)):
+        inner = c1_output(number, partitions)
+        body = partitions.to_bytes(8, "little") + b"".join(
+            (1).to_bytes(8, "little") + bincode(LAYOUT, proofs[0])
+            for proofs in inner["vanilla_proofs"]
+        )
+        body += b"".join(bytes(inner[name]) for name in COMMON)
+        yield number.to_bytes(4, "little") + bytes(4) + body
+        if partitions == 1:
+            yield body
+    yield from (bytes(8), body[:100], body + b"\0", bytes(len(body)), b"\xff" * 8 + body)
+
+
+def open_c1(_: Path) -> AbstractContextManager[Read]:
+    def read(data: bytes) -> None:
+        c1 = read_c1(data, POREP)
+        check_values(c1)
+        if b"\0" in data[:8]:
+            check_bincode(c1, data)
+        else:
+            check_json(c1, json.loads(data))
+
+    return nullcontext(read)
+
+
+def check_values(c1: C1) -> None:
+    partitions = POREP.n_partitions if c1.registered.interactive else POREP.ni_partitions
+    assert c1.elements.shape == (partitions, 1, len(c1.template.element_names), 32)
+    assert c1.registered.sector_size == 2048
+    assert not_canonical(c1.elements) is None
+    assert (c1.integers >= 0).all() and (c1.integers < c1.template.bounds).all()
+    assert any(c1.comm_r) and any(c1.comm_d) and any(c1.seed)
+
+
+def check_bincode(c1: C1, data: bytes) -> None:
+    """A form has one text of bytes, so what was read is what is there."""
+    tail = b"".join(getattr(c1, name) for name in COMMON)
+    assert data.endswith(tail)
+    rest = data[: -len(tail)].count(c1.elements[0, 0, 0].tobytes())
+    assert rest >= 1
+    known = c1.template
+    start = len(data) - len(tail) - c1.n_partitions * (8 + known.n_bytes)
+    assert start in (8, 16)
+    for k in range(c1.n_partitions):
+        at = start + k * (8 + known.n_bytes) + 8
+        raw = np.frombuffer(data[at : at + known.n_bytes], dtype=np.uint8)
+        found = [raw[place : place + 32] for place in known.element_offsets]
+        assert np.array_equal(np.stack(found), c1.elements[k, 0])
+        for (place, size), integer in zip(known.integer_offsets, c1.integers[k, 0], strict=True):
+            assert int.from_bytes(raw[place : place + size].tobytes(), "little") == integer
+
+
+def check_json(c1: C1, said: Any) -> None:
+    """The values are those that Python's own reader finds in the places of the form."""
+    if "kind" in said:
+        assert c1.miner_id == said.get("miner_id")
+        assert c1.sector_number == said.get("sector_number")
+        said = said["c1"]
+    elif "Phase1Out" in said:
+        assert c1.sector_number == said["SectorNum"]
+        said = json.loads(base64.b64decode(said["Phase1Out"]))
+    proofs = said["vanilla_proofs"]
+    if isinstance(proofs, dict):
+        assert said["registered_proof"] == c1.registered.name
+        (proofs,) = proofs.values()
+    for name in COMMON:
+        assert bytes(said[name]) == getattr(c1, name)
+    assert len(proofs) == c1.n_partitions
+    for k, partition in enumerate(proofs):
+        (challenge,) = partition
+        found = list(leaves(LAYOUT, challenge))
+        elements = [x for x in found if isinstance(x, list)]
+        assert [x for x in found if not isinstance(x, list)] == c1.integers[k, 0].tolist()
+        assert elements == c1.elements[k, 0].tolist()
+
+
+TARGETS = (
+    Target(
+        name="c1_json",
+        open=open_c1,
+        seeds=json_forms,
+        errors=(InputError,),
+        mutate=json_text,
+        longest=1 << 17,
+    ),
+    Target(
+        name="c1_bincode",
+        open=open_c1,
+        seeds=bincode_forms,
+        errors=(InputError,),
+        mutate=slots(4, (R, bytes(32), b"\xff" * 32, (1).to_bytes(8, "little"), b"\xff" * 8)),
+        longest=1 << 15,
+    ),
+)

@@ -1,0 +1,32 @@
+"""Every input that a fuzzer found a fault with, and every seed, read again: without a fuzzer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuzz.catalogue import TARGETS
+from fuzz.target import allowed, fault_of, memory_of
+
+FINDS = Path(__file__).parent / "finds"
+
+
+def inputs(name: str) -> dict[str, bytes]:
+    """Seeds by their number, finds by the name of their file."""
+    seeds = {f"seed {k}": seed for k, seed in enumerate(TARGETS[name].seeds())}
+    return seeds | {path.name: path.read_bytes() for path in sorted(FINDS.glob(f"{name}-*"))}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_reads_or_refuses(name: str, tmp_path: Path) -> None:
+    target = TARGETS[name]
+    with target.open(tmp_path) as read:
+        for what, data in inputs(name).items():
+            assert fault_of(target, read, data) is None, what
+            # what is kept for the next input is there by now
+            assert memory_of(read, data) <= allowed(target, data), what
+
+
+def test_every_find_belongs_to_a_target() -> None:
+    assert {path.name.partition("-")[0] for path in FINDS.iterdir()} <= set(TARGETS)
