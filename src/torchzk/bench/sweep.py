@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -27,6 +27,8 @@ class Proven:
     """Of a sector."""
     proofs: frozenset[bytes]
     """SHA-256 of every sector's proof, all verified; one, since all have the same r and s."""
+    devices: int = 1
+    """On how many."""
     run: str | None = None
     """The folder of its timeline."""
 
@@ -64,6 +66,7 @@ def sweep(
     emit: Callable[[Row], None],
     warn: Callable[[str], None],
     advance: Callable[[float], None],
+    seen: Iterable[bytes] = (),
     clock: Callable[[], float] = time.monotonic,
 ) -> list[Setting]:
     """Try settings in order, and keep a row of each as soon as it is there.
@@ -76,6 +79,7 @@ def sweep(
         emit: Keeps a row.
         warn: Told of what failed; the next setting is tried then.
         advance: Told of the fraction done.
+        seen: SHA-256 of proofs that were made of the same sector before.
         clock: Seconds.
 
     Returns:
@@ -83,9 +87,9 @@ def sweep(
     """
     start, pace, left_out = clock(), 0.0, list[Setting]()
     place: object = None
-    seen: set[bytes] = set()
+    same = set(seen)
     for k, setting in enumerate(settings):
-        n = sectors or 2 + 2 * setting.in_flight
+        n = sectors_of(setting, sectors)
         if seconds is not None and clock() - start + pace * n > seconds:
             left_out.append(setting)
             continue
@@ -104,9 +108,10 @@ def sweep(
                 place = setting.place
                 begun = clock()
             proven = prover.prove(setting, n)
-            seen |= proven.proofs
-            row |= _measured(proven, setting, n) | {"right": len(seen) == 1}
-        except TorchzkError as e:
+            same |= proven.proofs
+            row |= _measured(proven, setting, n) | {"right": len(same) == 1}
+        except (TorchzkError, RuntimeError) as e:
+            # torch's own are RuntimeErrors: a device that fails costs one setting, if it recovers
             warn(f"{setting.name}: {type(e).__name__}: {e}")
             row |= {"right": False, "error": f"{type(e).__name__}: {e}"}
         else:
@@ -117,11 +122,18 @@ def sweep(
     return left_out
 
 
+def sectors_of(setting: Setting, given: int | None) -> int:
+    """How many go through a setting: by default two and as many again as are in flight."""
+    return given or 2 + 2 * setting.in_flight
+
+
 def _measured(proven: Proven, setting: Setting, sectors: int) -> Row:
     figures = figures_of(proven.record, proven.start_ns, sectors, setting.in_flight)
-    said = predict(times_of(proven.record), setting, proven.partitions, sectors)
+    times = times_of(proven.record)
+    said = predict(times, setting, proven.partitions, sectors, proven.devices)
     return {
         "partitions": proven.partitions,
+        "devices": proven.devices,
         **figures,
         "predicted_seconds_a_proof": said.seconds_a_proof,
         "predicted_steady_seconds_a_proof": said.steady_seconds_a_proof,

@@ -50,8 +50,24 @@ def parser() -> cli.Parser:
         metavar="SECONDS",
         help="look at every kernel for so long in each setting; slows them down",
     )
-    made.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+    made.add_argument(
+        "--partitions",
+        type=_count,
+        metavar="N",
+        help="prove the first N partitions of each sector alone; s a proof is then of so many",
+    )
+    made.add_argument(
+        "--device", default="auto", help="auto, cpu, cuda, cuda:N, several with commas, or all"
+    )
     cli.add_backend_flag(made)
+    made.add_argument(
+        "--resume",
+        action="store_true",
+        help="leave out settings that the file of rows has already, of this commit and device",
+    )
+    made.add_argument(
+        "--no-pictures", action="store_true", help="keep a trace of each setting, and draw none"
+    )
     made.add_argument("--list", action="store_true", help="print the settings and do nothing")
     made.add_argument("--out", type=Path, default=_ROWS, metavar="FILE", help=f"rows ({_ROWS})")
     made.add_argument("--commit", metavar="TEXT", help="what rows say of the code, if not git")

@@ -16,6 +16,8 @@ from torchzk.scheduler.stages import RunRecord
 from torchzk.timeline import Span
 
 _STEPS = ("prepare", "admit", "stage", "compute", "finish")
+_WAIT = "wait"
+"""What names of stages begin with in which the device waits for a part of the key."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ def figures_of(record: RunRecord, start_ns: int, sectors: int, in_flight: int) -
         "steps_ms": {name: 1e3 * s for name, s in times.steps.items()},
         "stations_ms": {name: 1e3 * s for name, s in times.stations.items()},
         "between_ms": 1e3 * times.between,
+        **_uploads(record, uses),
         **_memory(record, uses),
     }
 
@@ -106,6 +109,20 @@ def _busy(uses: list[DeviceUse]) -> dict[str, Any]:
         "busy_while_profiled": statistics.fmean(meanwhile) if meanwhile else None,
         "copies_alone": statistics.fmean(alone) if alone else None,
         "clock": uses[0].clock,
+    }
+
+
+def _uploads(record: RunRecord, uses: list[DeviceUse]) -> dict[str, Any]:
+    """How long devices waited for parts of the key, and the share of their windows that is."""
+    waits = [d.span for d in record.device if d.of.name.startswith(_WAIT)]
+    if not record.device:
+        partitions = (s for s in record.spans if lane_of(s.lane).kind is LaneKind.PARTITION)
+        waits = [s for s in partitions if s.name.startswith(_WAIT)]
+    seconds = sum(s.seconds for s in waits)
+    windows = sum(use.seconds for use in uses)
+    return {
+        "waited_for_key_s": seconds,
+        "waited_for_key_share": seconds / windows if windows else None,
     }
 
 

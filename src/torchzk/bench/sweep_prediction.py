@@ -40,7 +40,9 @@ class Prediction:
     """Share of the time from the first kernels to the last, 0 to 1."""
 
 
-def scenario_of(times: Times, setting: Setting, partitions: int, sectors: int) -> Scenario:
+def scenario_of(
+    times: Times, setting: Setting, partitions: int, sectors: int, devices: int = 1
+) -> Scenario:
     """The setting as a scenario.
 
     Reading and checking are done ahead, by stations of their own, so a sector in flight has been
@@ -61,7 +63,7 @@ def scenario_of(times: Times, setting: Setting, partitions: int, sectors: int) -
             after=HostWork(seconds=times.steps.get("finish", 0.0)),
             allocation=allocation,
         ),
-        machine=Machine(memory=1, cores=machine.cores()),
+        machine=Machine(memory=1, devices=devices, cores=machine.cores()),
         schedule=Schedule(
             policy=cast("PolicyName", setting.policy.replace("-", "_")),
             workers=setting.workers,
@@ -84,13 +86,15 @@ def _before(steps: Mapping[str, float], policy: str) -> tuple[float, float]:
     return (prepare + staging, 0.0) if prepare >= staging else (0.0, prepare + staging)
 
 
-def predict(times: Times, setting: Setting, partitions: int, sectors: int) -> Prediction:
+def predict(
+    times: Times, setting: Setting, partitions: int, sectors: int, devices: int = 1
+) -> Prediction:
     """Play the setting, with the stations before and after it.
 
     Raises:
         ConfigError: There were no stages to play.
     """
-    outcome = simulate(scenario_of(times, setting, partitions, sectors))
+    outcome = simulate(scenario_of(times, setting, partitions, sectors, devices))
     stations = times.stations
     # what the first sector waits for before its kernels, and the last one after them
     ends = sum(stations.values())

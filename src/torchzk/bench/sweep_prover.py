@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -26,11 +26,13 @@ from torchzk.circuits.circuit import Job
 from torchzk.config import CircuitConfig, Config
 from torchzk.errors import ConfigError, ProofError, ResourceError
 from torchzk.groth16.host_key import held_on_host
+from torchzk.groth16.keys import read_proofs
 from torchzk.groth16.prover import Randomisers
+from torchzk.groth16.verifier import verify_batch
 from torchzk.scheduler.device_clocks import clocks_of
 from torchzk.scheduler.kernel_profile import KernelWatch
 from torchzk.scheduler.key_store import Keys
-from torchzk.scheduler.proof_work import ProofWork
+from torchzk.scheduler.proof_work import ProofWork, UnreadWork
 from torchzk.scheduler.service import Limits
 from torchzk.scheduler.session import Session
 from torchzk.scheduler.sinks import Run, open_run, timeline
@@ -43,7 +45,8 @@ _WARM_UPS = {"cuda": 2, "cpu": 1}
 class Place:
     """Where sectors are proved, and who is told."""
 
-    device: torch.device
+    devices: tuple[torch.device, ...]
+    """All alike, each with as many workers as a setting says."""
     backend: BackendName
     inputs: Inputs
     watcher: Timeline
@@ -53,6 +56,15 @@ class Place:
     """The folder of all runs."""
     profile_seconds: float | None = None
     """How long to look at every kernel in each setting."""
+    partitions: int | None = None
+    """The first of each sector that are proved; all if None."""
+    pictures: bool = True
+    """Whether each setting's timeline is drawn, which takes a second."""
+
+    @property
+    def device(self) -> torch.device:
+        """The first, where jobs are checked."""
+        return self.devices[0]
 
 
 @dataclass
@@ -63,8 +75,9 @@ class ServiceProver:
     place: Place
     _path: Path = field(default_factory=Path)
     _job: Job | None = None
-    _session: Session | None = None
-    _keys: Keys | None = None
+    _sessions: list[Session] = field(default_factory=list)
+    _keys: list[Keys] = field(default_factory=list)
+    """One a device; the same on all if it lies on the host."""
 
     @property
     def circuit(self) -> str:
@@ -77,7 +90,8 @@ class ServiceProver:
 
     def __enter__(self) -> ServiceProver:
         """Read the job and record the constraints."""
-        self._session = session = self._open(None, self.place.watcher)
+        self._sessions = self._open(None)
+        session = self.session
         self._path, _ = self.place.inputs.job(self.benchmark, self.place.watcher)
         self._job = job = api.load_job(
             session, self._path, miner_id=MINER_ID, sector_number=SECTOR_NUMBER
@@ -89,10 +103,10 @@ class ServiceProver:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._keys is not None:
-            self._keys.close()
+        for keys in self._keys:
+            keys.close()
         # the limit is lifted
-        self._open(None, self.place.watcher)
+        self._open(None)
 
     def prepare(self, setting: Setting) -> None:
         """Have the key where it is wanted, within the limit, and everything warm.
@@ -103,21 +117,23 @@ class ServiceProver:
         """
         if self.place.device.type != "cuda" and setting.place != ("device", None):
             raise ConfigError(f"{setting.name}: on a {self.place.device} there is no such place")
-        if self._keys is None or (self._keys.stays, setting.residency) == (True, "host"):
+        to_host = setting.residency == "host"
+        if not self._keys or (to_host and self._keys[0].stays):
             # made and moved with all the memory there is
             self._settle(None)
-        if self._keys is None:
-            self._keys = api.get_keys(self.session)
-        if setting.residency == "host" and self._keys.stays:
-            self._move(self._keys)
+        if not self._keys:
+            self._make_keys()
+        if to_host and self._keys[0].stays:
+            self._move()
         self._settle(setting.limit)
-        free(self.place.device)
-        if self.place.device.type == "cuda" and self._keys.stays != (setting.residency == "device"):
-            raise ResourceError(f"{setting.name}: the key does not stay on the device")
-        session = self.session
-        session.plan_for(key_stays=self._keys.stays)
+        for device in self.place.devices:
+            free(device)
+        for session, keys in zip(self._sessions, self._keys, strict=True):
+            if session.device.type == "cuda" and keys.stays == to_host:
+                raise ResourceError(f"{setting.name}: the key does not stay on {session.device}")
+            session.plan_for(key_stays=keys.stays)
         with self.place.watcher.span("warm up"):
-            self._warm_up(session)
+            self._warm_up()
 
     def prove(self, setting: Setting, sectors: int) -> Proven:
         """Put sectors through; their timeline is kept in `runs/`.
@@ -128,84 +144,99 @@ class ServiceProver:
         place = self.place
         title = f"sweep {self.session.circuit.name}: {setting.name}"
         with open_run(place.runs, title, place.warn, {"sectors": str(sectors)}) as run:
-            run.clock = clocks_of([place.device])
+            run.drawn = place.pictures
+            run.clock = clocks_of(place.devices)
             if place.profile_seconds is not None:
                 run.watch = KernelWatch(place.profile_seconds, place.warn, skipped=setting.workers)
-            session = self._within(run, setting)
-            run.planned |= session.plan.stage_bytes
+            sites = self._within(run, setting)
+            run.planned |= sites[0].session.plan.stage_bytes
             start = time.perf_counter_ns()
-            proofs = self._through(session, setting, sectors)
+            proofs = self._through(sites, setting, sectors)
             record = run.record()
         folder = run.folder()
         digests = frozenset(hashlib.sha256(proof).digest() for proof in proofs)
-        partitions = self._known_job.n_partitions
-        return Proven(record, start, partitions, digests, str(folder) if folder else None)
+        return Proven(
+            record,
+            start,
+            _at_most(self.place.partitions, self._known_job),
+            digests,
+            len(place.devices),
+            str(folder) if folder else None,
+        )
 
-    def _through(self, session: Session, setting: Setting, sectors: int) -> list[bytes]:
+    def _through(self, sites: Sequence[api.Site], setting: Setting, sectors: int) -> list[bytes]:
         limits = Limits(submitted=sectors, proving=setting.in_flight)
-        with api.ProofService([api.Site(session, self._made)], limits=limits) as service:
-            jobs = [
-                service.submit_source(
-                    self._path,
-                    _fixed,
-                    name=f"sector-{k}",
-                    miner_id=MINER_ID,
-                    sector_number=SECTOR_NUMBER,
-                )
-                for k in range(sectors)
-            ]
+        by_device = {site.device: site for site in sites}
+        with api.ProofService(sites, limits=limits) as service:
+            jobs = []
+            for k in range(sectors):
+                name = f"sector-{k}"
+                work = _Sector(self.place.partitions, by_device, self._path, name)
+                jobs.append(service.service.submit(name, work))
             for job in jobs:
                 job.wait()
         return [job.result() for job in jobs]
 
-    def _within(self, run: Run, setting: Setting) -> Session:
-        """The session with the setting's schedule, watched by the run; its plan is kept."""
-        session = self.session
-        config = replace(session.config, policy=setting.policy, workers=setting.workers)  # type: ignore[arg-type]
-        watched = replace(session, config=config, timeline=timeline(run, self.place.watcher))
-        vars(watched)["r1cs"] = session.r1cs
-        vars(watched)["sizes"] = session.sizes
-        return watched
+    def _within(self, run: Run, setting: Setting) -> list[api.Site]:
+        """The sessions with the setting's schedule, watched by the run; their plans are kept."""
+        watched = timeline(run, self.place.watcher)
+        sites = []
+        for session, keys in zip(self._sessions, self._keys, strict=True):
+            config = replace(session.config, policy=setting.policy, workers=setting.workers)  # type: ignore[arg-type]
+            own = replace(session, config=config, timeline=watched)
+            own.take_constraints(session)
+            sites.append(_site(own, keys))
+        return sites
 
-    def _warm_up(self, session: Session) -> None:
+    def _warm_up(self) -> None:
         """The first partition, alone: what is first done compiles, loads and captures."""
-        site = api.Site(session, self._made)
-        for _ in range(_WARM_UPS[self.place.device.type]):
-            with api.ProofService([site]) as service:
-                work = _FirstPartition({site.device: site}, self._known_job, None, "warm up")
-                service.service.submit("warm up", work).result()
+        for session, keys in zip(self._sessions, self._keys, strict=True):
+            site = _site(session, keys)
+            for _ in range(_WARM_UPS[session.device.type]):
+                with api.ProofService([site]) as service:
+                    work = _FirstPartition({site.device: site}, self._known_job, None, "warm up")
+                    service.service.submit("warm up", work).result()
 
     def _settle(self, limit: int | None) -> None:
-        """A session within a limit, with the constraints of the first."""
+        """Sessions within a limit, with the constraints of the first."""
         before = self.session
-        self._session = self._open(limit, self.place.watcher)
-        vars(self._session)["r1cs"] = before.r1cs
+        self._sessions = self._open(limit)
+        for session in self._sessions:
+            session.take_constraints(before)
 
-    def _move(self, keys: Keys) -> None:
-        on_host = held_on_host(keys.proving, self.place.device)
-        self._keys = replace(keys, proving=on_host, where="host", _held=ExitStack())
-        keys.close()
+    def _make_keys(self) -> None:
+        """The same on every device, for dev keys are made of the same numbers."""
+        for session in self._sessions:
+            with on_device(session.device):
+                self._keys.append(api.get_keys(session))
 
-    def _open(self, limit: int | None, watched: Timeline) -> Session:
+    def _move(self) -> None:
+        """Points that all devices read, instead of those of each."""
+        first, before = self._keys[0], self._keys
+        on_host = held_on_host(first.proving, self.place.device)
+        self._keys = [replace(k, proving=on_host, where="host", _held=ExitStack()) for k in before]
+        for keys in before:
+            keys.close()
+
+    def _open(self, limit: int | None) -> list[Session]:
         config = Config(
             circuit=CircuitConfig(kind=self.benchmark.kind, sector_size=self.benchmark.sector_size),
             keys="dev-in-memory",
-            device=str(self.place.device),
+            device=",".join(map(str, self.place.devices)),
             backend=self.place.backend,
             vram_limit=limit,
         )
-        return api.open_session(config, watched, self.place.warn)
+        return api.open_sessions(config, self.place.watcher, self.place.warn)
 
     @property
     def session(self) -> Session:
-        """The one that keys and constraints are of; once entered."""
-        assert self._session is not None
-        return self._session
+        """The first device's, which jobs and constraints are of; once entered."""
+        return self._sessions[0]
 
     @property
-    def _made(self) -> Keys:
-        assert self._keys is not None
-        return self._keys
+    def sessions(self) -> Sequence[Session]:
+        """One a device; once entered."""
+        return self._sessions
 
     @property
     def _known_job(self) -> Job:
@@ -224,5 +255,44 @@ class _FirstPartition(ProofWork):
         return b"".join(pieces)
 
 
+class _Sector(UnreadWork):
+    """A sector from its file to verified proofs, or the first of its partitions."""
+
+    def __init__(
+        self, most: int | None, sites: Mapping[str, api.Site], path: Path, name: str
+    ) -> None:
+        super().__init__(sites, path, _fixed, name, miner_id=MINER_ID, sector_number=SECTOR_NUMBER)
+        self._most = most
+
+    @property
+    def n_partitions(self) -> int:
+        return _at_most(self._most, self.job)
+
+    def finish(self, pieces: Sequence[bytes]) -> bytes:
+        n = len(pieces)
+        if n == self.job.n_partitions:
+            return super().finish(pieces)
+        site, raw = next(iter(self._sites.values())), b"".join(pieces)
+        with site.session.timeline.on_lane(self._lane).span("verify"):
+            inputs = [site.session.circuit.public_inputs(self.job, k) for k in range(n)]
+            if not verify_batch(site.keys.verifying, read_proofs(raw, n), inputs):
+                raise ProofError(f"{self._name}: the first {n} proofs do not hold")
+        return raw
+
+
+def _site(session: Session, keys: Keys) -> api.Site:
+    with on_device(session.device):
+        return api.Site(session, keys)
+
+
+def _at_most(most: int | None, job: Job) -> int:
+    return job.n_partitions if most is None else min(most, job.n_partitions)
+
+
 def _fixed(job: Job) -> list[Randomisers]:
     return [FIXED] * job.n_partitions
+
+
+def on_device(device: torch.device) -> AbstractContextManager[object]:
+    """Make a CUDA device the thread's current one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

@@ -19,11 +19,11 @@ from torchzk.scheduler.policies import POLICIES
 from torchzk.summary import size
 
 Row = dict[str, Any]
-_LOG = 150
+_LOG = 165
 _HEADS = (
     ("workers", "in flight", "sectors", "s a proof", "steady", "simulated", "ratio")
     + ("busy", "by kernels", "simulated")
-    + ("mem lock waits", "compute lock waits", "peak VRAM", "trims", "result")
+    + ("mem lock waits", "compute lock waits", "waits for key", "peak VRAM", "trims", "result")
 )
 _NEAR = 0.1
 """A predicted pace further than this from the measured one is shown in red."""
@@ -53,7 +53,10 @@ def print_sweep(console: Console, rows: Sequence[Row]) -> None:
 def place_of(row: Row) -> str:
     """Circuit, size and memory of a row, in words."""
     limit = "all memory" if row["limit"] is None else f"{row['limit'] / _GB:g} GB"
-    return f"{row['circuit']}, 2^{row['log_n']}, key on the {row['residency']}, {limit}"
+    place = f"{row['circuit']}, 2^{row['log_n']}, key on the {row['residency']}, {limit}"
+    most, devices = row.get("most_partitions"), row.get("devices", 1)
+    place += "" if most is None else f", {most} partitions a sector"
+    return place if devices == 1 else f"{place}, {devices} devices"
 
 
 def _cells(row: Row) -> list[Text | str]:
@@ -75,6 +78,7 @@ def _cells(row: Row) -> list[Text | str]:
         _share(row["predicted_busy"]),
         _seconds(_waited(locks, "mem")),
         _seconds(_waited(locks, "compute")),
+        _share(row.get("waited_for_key_share")),
         "" if row["peak_bytes"] is None else size(row["peak_bytes"]),
         str(row.get("trims", "")),
         Text("same bytes", "green") if row["right"] else Text("WRONG", "bold red"),
