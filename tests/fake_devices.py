@@ -224,7 +224,7 @@ class FakeJob:
 
 
 @contextmanager
-def watchdog(seconds: float = 60.0) -> Iterator[None]:
+def watchdog(seconds: float = 300.0) -> Iterator[None]:
     """Fail, and say where every thread is, when they wait for each other for ever."""
 
     def bark(*_: object) -> None:
@@ -263,7 +263,7 @@ def gate() -> tuple[Callable[[], None], threading.Event, threading.Event]:
 
     def hook() -> None:
         reached.set()
-        assert go.wait(20)
+        assert go.wait(120)
 
     return hook, reached, go
 
@@ -274,7 +274,7 @@ def proof(n: int) -> bytes:
 
 def until(there: Callable[[], bool]) -> None:
     """Wait for what other threads or processes are about to do."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not there():
         assert time.monotonic() < end, "it never happened"
         time.sleep(0.001)
@@ -282,7 +282,7 @@ def until(there: Callable[[], bool]) -> None:
 
 def settle(count: Callable[[], int], least: int) -> None:
     """Wait until a count is there, and then until it has not grown for a while."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while count() < least:
         assert time.monotonic() < end, f"{count()} of {least}"
         time.sleep(0.001)

@@ -150,7 +150,7 @@ def test_signals(number: signal.Signals, code: int) -> None:
     assert child.stderr is not None
     assert child.stderr.readline() == "ready\n"
     child.send_signal(number)
-    out, err = child.communicate(timeout=30)
+    out, err = child.communicate(timeout=120)
     assert child.returncode == code
     assert json.loads(out)["message"] == f"stopped by signal {int(number)}"
     assert "Traceback" not in err
@@ -170,14 +170,14 @@ def test_a_reader_that_left_is_told_nothing(body: str, argv: tuple[str, ...]) ->
     child = start(body, *argv, stdout=write)
     os.close(write)
     os.close(read)
-    _, err = child.communicate(timeout=30)
+    _, err = child.communicate(timeout=120)
     assert child.returncode == 141
     assert err.removeprefix("ready\n") == ""
 
 
 def test_a_pipe_that_breaks_elsewhere_is_not_taken_for_stdout() -> None:
     child = start("raise BrokenPipeError", stdout=subprocess.PIPE)
-    _, err = child.communicate(timeout=30)
+    _, err = child.communicate(timeout=120)
     assert child.returncode == 141 and "Interrupted: stopped by signal 13" in err
 
 
@@ -192,7 +192,7 @@ def test_nobody_has_to_listen_to_how_it_goes() -> None:
         env=child_environment(),
     )
     os.close(write)
-    out, _ = child.communicate(timeout=30)
+    out, _ = child.communicate(timeout=120)
     assert child.returncode == 0
     assert json.loads(out)["warnings"] == ["careful"]
 
@@ -201,7 +201,7 @@ def test_nobody_has_to_listen_to_how_it_goes() -> None:
 def test_a_full_stdout() -> None:
     with open("/dev/full", "w") as full:  # noqa: PTH123
         child = start("pass", "--json", stdout=full)
-        _, err = child.communicate(timeout=30)
+        _, err = child.communicate(timeout=120)
     assert child.returncode == 6
     assert "ResourceError: the disk is full" in err and "Traceback" not in err
 

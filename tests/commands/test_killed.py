@@ -77,7 +77,7 @@ def check_whole(folder: Path, out: Path) -> None:
 
 def prove_whole(folder: Path, out: Path) -> None:
     """What is left serves the next run, which sweeps what nobody will finish."""
-    stdout, _ = start("-m", "torchzk.prove", *flags(folder, out)).communicate(timeout=300)
+    stdout, _ = start("-m", "torchzk.prove", *flags(folder, out)).communicate(timeout=600)
     report = json.loads(stdout.splitlines()[-1])
     assert report["ok"] and report["verified"], report
     assert report["key_sha256"] == KEY_SHA256
@@ -103,7 +103,7 @@ def stopped_at(
     stage: str, number: signal.Signals, folder: Path, out: Path, seconds: float = 0.01
 ) -> None:
     child = start(str(SCRIPT), stage, str(int(number)), str(seconds), *flags(folder, out))
-    stdout, stderr = child.communicate(timeout=300)
+    stdout, stderr = child.communicate(timeout=600)
     if number == SIGKILL:
         assert child.returncode == -SIGKILL, stderr
     else:
@@ -173,12 +173,12 @@ def test_stopped_while_the_run_is_written_down(
 ) -> None:
     """The proof is whole by then, and so is the log."""
     warnings: list[str] = []
-    writing = threading.Event()
+    writing, sent = threading.Event(), threading.Event()
     write = chrome_trace.write_trace
 
     def slow(record: RunRecord, path: Path) -> None:
         writing.set()
-        time.sleep(0.3)
+        assert sent.wait(60)
         write(record, path)
 
     monkeypatch.setattr(chrome_trace, "write_trace", slow)
@@ -186,6 +186,7 @@ def test_stopped_while_the_run_is_written_down(
     def stop() -> None:
         writing.wait()
         os.kill(os.getpid(), number)
+        sent.set()
 
     def command(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         with open_run(tmp_path, "test", warnings.append, {}) as run, timeline(run).span("all"):

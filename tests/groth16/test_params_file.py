@@ -198,10 +198,10 @@ def test_a_false_count_is_refused_at_once(
     at = 864 if name == "ic" else COUNTS_AT[name]
     path = changed(head, tmp_path, at, count.to_bytes(4, "big"))
     tracemalloc.start()
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(KeyFileError, match=r"changed.params: .*\d"):
         ParamsFile.open(path, backend)
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1
     # nothing was allocated by what the count says
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()

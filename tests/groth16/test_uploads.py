@@ -48,7 +48,7 @@ def test_the_next_piece_is_made_while_one_is_used(device: torch.device) -> None:
 
     for start, _, rows in ahead(4, 1, (1,), device, fill):
         if start < 3:
-            assert begun[start + 1].wait(10)
+            assert begun[start + 1].wait(120)
             # and this one stays as it is
             assert rows.tolist() == [[start]]
         asked += 1
@@ -126,7 +126,7 @@ def test_what_is_lent_stays_as_it_is(slots: int, device: torch.device) -> None:
         for number in range(12):
             rows = ring.take()
             if number + slots - 1 < 12:
-                assert filled_up_to[number + slots - 1].wait(10)
+                assert filled_up_to[number + slots - 1].wait(120)
             assert number + slots >= 12 or not filled_up_to[number + slots].is_set()
             assert rows.eq(number).all()
 

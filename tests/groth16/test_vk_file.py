@@ -74,10 +74,10 @@ def test_a_count_that_does_not_fit_the_file_is_refused(count: int, tmp_path: Pat
     raw[864:868] = count.to_bytes(4, "big")
     path = tmp_path / "bad.vk"
     path.write_bytes(raw)
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(KeyFileError, match=f"bad.vk.*{count}"):
         load_vk(path)
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize("extra", [1, 96])
@@ -93,10 +93,10 @@ def test_a_count_is_not_believed_before_the_file_is_measured(tmp_path: Path) -> 
     path = tmp_path / "huge.vk"
     path.write_bytes(vk_to_bytes(small_vk(1)))
     os.truncate(path, 60 << 30)
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(KeyFileError, match="1 inputs"):
         load_vk(path)
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize("part", AT)

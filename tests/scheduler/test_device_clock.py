@@ -141,15 +141,15 @@ def test_threads_have_stacks_and_lanes_of_their_own() -> None:
 
     def prove(ms: float) -> None:
         with clock.watcher.span(f"outer {ms}"), clock.watcher.span("inner"):
-            both_open.wait(10)
+            both_open.wait(120)
             device.work(ms)
-            both_open.wait(10)
+            both_open.wait(120)
 
     threads = [threading.Thread(target=prove, args=(ms,)) for ms in (7, 11)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(120)
     found = clock.take()
     by_lane: dict[str, set[tuple[str, float]]] = {}
     for d in found:

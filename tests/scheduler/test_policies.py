@@ -242,4 +242,4 @@ def test_how_many_stage_and_prepare_at_once(policy: Policy, staging: int) -> Non
 
 
 def wait(barrier: threading.Barrier) -> None:
-    barrier.wait(10)
+    barrier.wait(120)

@@ -70,6 +70,21 @@ def expected(site: api.Site) -> Callable[[SmallJob], bytes]:
     return of
 
 
+def meeting(n: int) -> Callable[[str], None]:
+    """For a timeline of workers: the first `n` who prepare a partition do so at the same time."""
+    together, guard, came = threading.Barrier(n), threading.Lock(), [0]
+
+    def on_open(name: str) -> None:
+        if name == "prepare":
+            with guard:
+                came[0] += 1
+                is_early = came[0] <= n
+            if is_early:
+                together.wait(60)
+
+    return on_open
+
+
 def fixed(job: object) -> list[Randomisers]:
     return [Z] * job.n_partitions  # type: ignore[attr-defined]
 
@@ -98,7 +113,8 @@ def test_the_caller_is_one_of_the_workers(
     job, me = SmallJob((1, 2, 3)), threading.current_thread().name
     for workers in (1, 3):
         threads.clear()
-        here = on(site, Timeline(on_close=on_close), workers=workers)
+        watched = Timeline(on_close=on_close, behind=Timeline(on_open=meeting(workers)))
+        here = on(site, watched, workers=workers)
         result = api.prove(here.session, job, here.keys, fixed(job))
         assert result.proof == expected(job)
         assert (result.partitions, result.insecure_key, result.zero_knowledge) == (3, True, False)
@@ -126,7 +142,7 @@ def test_spans_are_by_partition_and_those_of_workers_apart(site: api.Site) -> No
 
 def test_a_partition_finishes_outside_the_compute_lock(site: api.Site) -> None:
     backstage: list[Span] = []
-    watched = Timeline(behind=Timeline(on_close=backstage.append))
+    watched = Timeline(behind=Timeline(on_open=meeting(2), on_close=backstage.append))
     here = on(site, watched, workers=2)
     api.prove(here.session, SmallJob((1, 2, 3)), here.keys)
     holds = [s for s in backstage if s.lane == f"{here.device} compute lock"]
@@ -207,24 +223,24 @@ def test_a_signal_in_the_caller_ends_the_proof_and_leaves_nothing_behind(
             raise KeyboardInterrupt
 
     here = on(site, Timeline(on_open=on_open), workers=1)
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with pytest.raises(KeyboardInterrupt):
         api.prove(here.session, SmallJob((1, 2)), here.keys)
     assert opened[-1] == stage
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
     job = SmallJob((1,))
     assert api.prove(site.session, job, site.keys, fixed(job)).proof == expected(job)
 
 
 def test_a_signal_while_the_caller_waits(site: api.Site) -> None:
-    reached = threading.Event()
+    reached, waits = threading.Event(), threading.Event()
 
     def on_open(name: str) -> None:
         if name == "quotient":
             reached.set()
 
     def interrupt() -> None:
-        reached.wait()
+        assert reached.wait(60) and waits.wait(60)
         os.kill(os.getpid(), signal.SIGINT)
 
     here = on(site, Timeline(on_open=on_open), workers=2)
@@ -232,6 +248,7 @@ def test_a_signal_while_the_caller_waits(site: api.Site) -> None:
     other.start()
     with pytest.raises(KeyboardInterrupt), ProofService([here]) as service:
         service.submit(SmallJob((1, 2, 3)))
+        waits.set()
         threading.Event().wait()
     other.join()
     assert service.service.live == 0

@@ -33,7 +33,7 @@ def test_only_what_is_missing_is_proved(there: tuple[int, ...]) -> None:
             proven={k: bytes([k]) for k in there},
             on_end=lambda job: ended.append((job, job.state)),
         )
-        assert job.result(20) == proof(4)
+        assert job.result(120) == proof(4)
     assert sorted([*work.started, *there]) == [0, 1, 2, 3]
     assert ended == [(job, JobState.DONE)]
 
@@ -43,8 +43,8 @@ def test_pieces_of_another_job_fail_the_job_and_nothing_else() -> None:
     with watchdog(), Service(setups(device)) as service:
         job = service.submit("x", FakeJob("x", Script(2), Referee()), proven={2: b"?"})
         with pytest.raises(ProtocolError, match=r"x has 2 partitions, proved before were \[2\]"):
-            job.result(20)
-        assert service.submit("y", FakeJob("y", Script(2), Referee())).result(20) == proof(2)
+            job.result(120)
+        assert service.submit("y", FakeJob("y", Script(2), Referee())).result(120) == proof(2)
         assert service.devices == {device.name}
 
 
@@ -63,13 +63,13 @@ def test_seconds_waited_elsewhere_count() -> None:
     with watchdog(), Service(setups(FakeDevice(), workers=1)) as service:
         # nobody is read while the reader stands still
         service.submit("first", FakeJob("first", Script(hooks={"read": hook}), Referee()))
-        assert reached.wait(20)
+        assert reached.wait(120)
         jobs = [
             service.submit(f"{age}", at(f"{age}"), age=age) for age in (0.0, 50.0, 100.0, -50.0)
         ]
         go.set()
         for job in jobs:
-            job.result(20)
+            job.result(120)
     assert order == ["100.0", "50.0", "0.0", "-50.0"]
 
 
@@ -78,9 +78,9 @@ def test_a_device_set_aside_from_outside_hands_its_work_to_others() -> None:
     referee = Referee()
     with watchdog(), Service(setups(FakeDevice("a"), workers=1)) as service:
         job = service.submit("x", FakeJob("x", Script(2, hooks={"compute": hook}), referee))
-        assert reached.wait(20)
+        assert reached.wait(120)
         service.set_aside("a", DeviceLostError("its proofs do not hold"))
         go.set()
         with pytest.raises(DeviceLostError, match="its proofs do not hold"):
-            job.result(20)
+            job.result(120)
         assert service.devices == frozenset()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import random
 import threading
-import time
 import weakref
 from collections import Counter
 
@@ -23,6 +22,7 @@ from fake_devices import (
     proof,
     settle,
     setups,
+    until,
     watchdog,
 )
 from torchzk.errors import (
@@ -121,7 +121,7 @@ def test_memory_is_bounded_whatever_is_submitted() -> None:
     with watchdog(), Service(setups(device), limits=limits) as service:
         first = Script(hooks={"compute": hook})
         jobs = [service.submit("first", FakeJob("first", first, referee))]
-        assert reached.wait(20)
+        assert reached.wait(120)
         works = [FakeJob(f"{k}", Script(hooks={"compute": hook}), referee) for k in range(n)]
         jobs += [service.submit(work.name, work) for work in works]
         settle(lambda: referee.calls["read"], 7)
@@ -147,11 +147,15 @@ def test_a_jobs_input_is_let_go_of_when_it_ends() -> None:
             work = FakeJob(str(breaks), Script(3, breaks=breaks), referee)
             inputs.append(weakref.ref(work))
             jobs.append(service.submit(work.name, work, seconds=600))
-            jobs[-1].wait(20)
+            jobs[-1].wait(120)
             del work
-        # while the threads wait for more
-        gc.collect()
-        assert [ref() for ref in inputs] == [None] * len(jobs)
+
+        def forgotten() -> bool:
+            gc.collect()
+            return [ref() for ref in inputs] == [None] * len(jobs)
+
+        # as soon as the threads wait for more
+        until(forgotten)
         assert sum(job.error is not None for job in jobs) == len(STEPS)
 
 
@@ -165,7 +169,7 @@ def test_the_most_urgent_partition_goes_next() -> None:
 
     with watchdog(), Service(setups(FakeDevice(), workers=1)) as service:
         service.submit("first", FakeJob("first", Script(hooks={"compute": hook}), referee))
-        assert reached.wait(20)
+        assert reached.wait(120)
         for name, n, priority in (
             ("porep", 3, REST), ("later", 1, REST), ("window", 2, WINDOW), ("winning", 1, WINNING),
         ):  # fmt: skip
@@ -183,15 +187,16 @@ def test_cancel_takes_effect_wherever_the_job_is() -> None:
     with watchdog(), Service(setups(device, workers=1), limits=limits) as service:
         works = [FakeJob(f"{k}", Script(2, hooks={"compute": hook}), referee) for k in range(5)]
         jobs = [service.submit(work.name, work) for work in works]
-        assert reached.wait(20)
+        assert reached.wait(120)
         settle(lambda: referee.calls["read"], 3)
-        for job in jobs[1:]:
+        # from the end of the line: nobody moves up meanwhile
+        for job in reversed(jobs[1:]):
             job.cancel()
             assert job.wait(0) is JobState.CANCELLED
         jobs[0].cancel()
         assert jobs[0].wait(0) is JobState.RUNNING
         go.set()
-        assert jobs[0].wait(20) is JobState.CANCELLED
+        assert jobs[0].wait(120) is JobState.CANCELLED
         jobs[0].cancel()
     assert works[0].started == [0] and works[0].drops == [0] and device.used == 0
     assert isinstance(jobs[0].error, CancelledError) and str(jobs[0].error) == "0 was cancelled"
@@ -200,18 +205,19 @@ def test_cancel_takes_effect_wherever_the_job_is() -> None:
 
 def test_a_deadline_takes_effect_wherever_the_job_is() -> None:
     hook, reached, go = gate()
-    referee, device = Referee(), FakeDevice()
-    with watchdog(), Service(setups(device, workers=1)) as service:
+    referee, device, now = Referee(), FakeDevice(), [0.0]
+    with watchdog(), Service(setups(device, workers=1), clock=lambda: now[0]) as service:
         running = service.submit(
             "a", FakeJob("a", Script(hooks={"compute": hook}), referee), seconds=0.3
         )
-        assert reached.wait(20)
+        assert reached.wait(120)
         waiting = service.submit("b", FakeJob("b", Script(), referee), seconds=0.05)
         unhurried = service.submit("c", FakeJob("c", Script(), referee), seconds=600)
-        assert waiting.wait(20) is JobState.EXPIRED and running.state is JobState.RUNNING
-        time.sleep(0.3)
+        now[0] = 0.1
+        assert waiting.wait(120) is JobState.EXPIRED and running.state is JobState.RUNNING
+        now[0] = 0.4
         go.set()
-        assert running.wait(20) is JobState.EXPIRED and unhurried.wait(20) is JobState.DONE
+        assert running.wait(120) is JobState.EXPIRED and unhurried.wait(120) is JobState.DONE
     assert isinstance(running.error, ExpiredError) and device.used == 0
 
 
@@ -229,17 +235,17 @@ def test_a_failing_partition_stops_its_siblings_and_then_the_job_ends() -> None:
         breaks="prepare",
         at_partition=1,
         # or the first would be stopped on its way to the device
-        before_break=lambda: reached.wait(20),
+        before_break=lambda: reached.wait(120),
     )
     work = FakeJob("job", script, referee)
     with watchdog(), Service(setups(device)) as service:
         job = service.submit("job", work)
-        assert reached.wait(20)
+        assert reached.wait(120)
         settle(lambda: len(work.drops), 1)
         # it has failed, but does not end while its first partition is on the device
         assert job.state is JobState.RUNNING and work.drops == [1]
         go.set()
-        assert job.wait(20) is JobState.FAILED
+        assert job.wait(120) is JobState.FAILED
         assert device.used == 0 and sorted(work.drops) == [0, 1]
     assert isinstance(job.error, BrokenError) and work.started == [0, 1]
 
@@ -249,26 +255,31 @@ def test_idle_devices_take_partitions_of_jobs_that_others_began() -> None:
     together = threading.Barrier(2)
 
     def meet() -> None:
-        together.wait(20)
+        together.wait(120)
 
     script = Script(2, hooks={"compute": meet})
     with watchdog(), Service(setups(a, b, workers=1)) as service:
         # one job, and yet both of its partitions meet
-        assert service.submit("job", FakeJob("job", script, referee)).result(20) == proof(2)
+        assert service.submit("job", FakeJob("job", script, referee)).result(120) == proof(2)
     assert referee.calls["a compute"] == referee.calls["b compute"] == 1
 
 
 def test_leaving_by_an_error_cancels_and_a_closed_service_takes_nothing() -> None:
     hook, reached, go = gate()
     referee = Referee()
+
+    def go_on() -> None:
+        until(lambda: all(job.stop.reason() is not None for job in jobs))
+        go.set()
+
     with watchdog(), pytest.raises(RuntimeError, match="of the caller"):  # noqa: SIM117
         with Service(setups(FakeDevice())) as service:
             jobs = [
                 service.submit(f"{k}", FakeJob(f"{k}", Script(hooks={"compute": hook}), referee))
                 for k in range(20)
             ]
-            assert reached.wait(20)
-            threading.Timer(0.05, go.set).start()
+            assert reached.wait(120)
+            threading.Thread(target=go_on).start()
             raise RuntimeError("an error of the caller")
     assert {job.state for job in jobs} == {JobState.CANCELLED}
     with pytest.raises(ProtocolError, match="closed"):

@@ -136,7 +136,7 @@ class Rig:
             grace=grace,
         )
 
-    def end(self, job_id: str, timeout: float = 20.0) -> JobReport:
+    def end(self, job_id: str, timeout: float = 120.0) -> JobReport:
         """The end of a job, waited for."""
         got: list[JobReport] = []
         over = threading.Event()

@@ -118,7 +118,7 @@ def to_the_end(folder: Path, open_jobs: list[str]) -> None:
     for name in open_jobs:
         engine.ask(name, ended(name))
     for _ in open_jobs:
-        assert waiting.acquire(timeout=60), engine.made.engine.status()
+        assert waiting.acquire(timeout=120), engine.made.engine.status()
     while any(engine.made.engine.status().pending.values()):
         time.sleep(0.01)
     assert engine.made.engine.close(60.0) == 0

@@ -127,7 +127,7 @@ class Client:
             lambda m: m.SerializeToString(),
             wire.ProveResponse.FromString,
         )
-        return made.future(wire.ProveRequest(submit=wanted), timeout=60)
+        return made.future(wire.ProveRequest(submit=wanted), timeout=120)
 
     def wait(self, job: str, timeout_ms: int = 0) -> Any:
         request = wire.AwaitProofRequest(job_id=job, timeout_ms=timeout_ms)
@@ -151,7 +151,7 @@ def call(channel: grpc.Channel, name: str, request: Any) -> Any:
         "GetMetrics": wire.GetMetricsResponse,
         "GetStatus": wire.GetStatusResponse,
     }
-    return ask(channel, name, request, answers[name], timeout=60)
+    return ask(channel, name, request, answers[name], timeout=120)
 
 
 def resident(channel: grpc.Channel) -> float:

@@ -46,7 +46,7 @@ def service(
         try:
             where = process.stdout.readline().strip()
             if not where:
-                _, said = process.communicate(timeout=20)
+                _, said = process.communicate(timeout=120)
                 raise AssertionError(f"the service does not start: {said}")
             yield process, where
         finally:
@@ -66,7 +66,7 @@ def cuzk_client(stubs: Path, where: str, scenario: str) -> dict[str, Any]:
         [sys.executable, "-I", str(HERE / "cuzk_client.py"), str(stubs), where, scenario],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     said: dict[str, Any] = json.loads(done.stdout)

@@ -30,7 +30,7 @@ class Keys:
     def open_sites(self, sessions: Sequence[Any]) -> Iterator[list[Any]]:
         if self.broken:
             raise KeyFileError("the key is damaged")
-        assert self.slowly.wait(10)
+        assert self.slowly.wait(120)
         self.loaded += 1
         self.there += 1
         keys = SimpleNamespace(stays=False, where="host", insecure=self.loaded == 1)

@@ -273,7 +273,7 @@ def test_serve_says_where_and_what_is_left(
         assert where == f"unix://{tmp_path}/zk.sock"
         assert Asked(capsys, "submit", "-a", where, *porep(tmp_path, "queue")).code == 0
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "warning: proves nothing of 1 circuits" in said
     assert "1 jobs have not ended; they go on at the next start" in said
@@ -282,11 +282,11 @@ def test_serve_says_where_and_what_is_left(
 def test_serve_checks_its_config_first(tmp_path: Path) -> None:
     config = write_config(tmp_path, "token_file: none\n")
     with serve("--config", config, "--json") as process:
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=120)
     assert process.returncode == 2
     assert "token_file: " in json.loads(out)["message"]
     with serve("--config", write_config(tmp_path), "--check-config", "--json") as process:
-        out, said = process.communicate(timeout=60)
+        out, said = process.communicate(timeout=120)
     assert process.returncode == 0 and json.loads(out)["circuits"] == ["winning-2048"]
     assert "proves nothing" not in said
 
@@ -295,11 +295,11 @@ def test_serve_says_what_is_taken_before_it_loads_anything(tmp_path: Path, where
     texts = [f"listen: {where}\n", f"listen: 127.0.0.1:0\nstatus_listen: {where}\n"]
     for text, key in zip(texts, ("listen", "status_listen"), strict=True):
         with serve("--config", write_config(tmp_path, text)) as process:
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=120)
         assert process.returncode == 2 and "proves nothing" not in said
         assert f"{key}: cannot listen on {where}: another process does" in said
     with serve("--config", write_config(tmp_path, "listen: 127.0.0.1:7\n"), "--check-config") as p:
-        out, _ = p.communicate(timeout=60)
+        out, _ = p.communicate(timeout=120)
     assert out == "would listen on 127.0.0.1:7, and serve winning-2048\n"
 
 

@@ -22,7 +22,7 @@ def test_a_database_that_is_lost_under_way_is_refused_and_nobody_hangs(tmp_path:
         hook, reached, go = gate()
         made.prover.hooks = {"compute": hook}
         made.engine.submit(request("x", n=1, hooked=1))
-        assert reached.wait(20)
+        assert reached.wait(120)
         with sqlite3.connect(tmp_path / "jobs.sqlite", isolation_level=None) as other:
             other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         other.close()

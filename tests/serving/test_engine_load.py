@@ -103,7 +103,7 @@ def test_each_accepted_job_ends_once_and_in_the_right_state(tmp_path: Path) -> N
     devices = [FakeDevice("a"), FakeDevice("b")]
     places = Limits(submitted=8)
     with (
-        watchdog(110),
+        watchdog(),
         rig(tmp_path, *devices, limits=QueueLimits(jobs=150), places=places, patience=5.0) as r,
     ):
         clients = [Client(r, k, JOBS // CLIENTS + (k < JOBS % CLIENTS)) for k in range(CLIENTS)]

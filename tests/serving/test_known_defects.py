@@ -97,7 +97,7 @@ def test_defect_1_jobs_that_come_at_once_all_end(tmp_path: Path) -> None:
         r.prover.hooks = {"compute": hook}
         # in work when they come; its first partition is what they took the place of
         r.engine.submit(request("porep", ProofKind.POREP, n=3, hooked=1))
-        assert reached.wait(20)
+        assert reached.wait(120)
         barrier = threading.Barrier(8)
 
         def one(k: int) -> None:
@@ -200,7 +200,7 @@ def test_defect_5_queues_count_all_that_has_not_ended(tmp_path: Path) -> None:
     with watchdog(), rig(tmp_path, workers=1) as r:
         r.prover.hooks = {"compute": hook}
         r.engine.submit(request("running", ProofKind.POREP, n=10, hooked=1))
-        assert reached.wait(20)
+        assert reached.wait(120)
         for k in range(30):
             r.engine.submit(request(f"{k}", ProofKind.UPDATE, n=2, k=k))
         # as long as the scheduler needs to take up what it has places for
@@ -368,7 +368,7 @@ def test_defect_11_proofs_of_every_kind_are_checked(
         hashes = {"comm_r_old": bytes(32), "comm_r_new": bytes(32), "comm_d_new": bytes(32)}
         said = replace(said, randomness=bytes(32), **hashes)
         engine.watch(engine.submit(said).job_id, lambda _: over.set())
-        assert over.wait(50)
+        assert over.wait(240)
         report = engine.job("x")
         assert (report.state, report.error_type) == (JobState.FAILED, "ProofError"), report
         assert report.proof == b""

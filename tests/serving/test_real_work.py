@@ -60,7 +60,7 @@ def served(folder: Path, backend: Any = None) -> Iterator[tuple[DurableEngine, a
     try:
         yield engine, session
     finally:
-        engine.close(20.0)
+        engine.close(120.0)
         circuit.close()
 
 
@@ -68,7 +68,7 @@ def ended(engine: DurableEngine, name: str) -> JobReport:
     got: queue.SimpleQueue[JobReport] = queue.SimpleQueue()
     wanted = replace(request(name), randomness=bytes(32))
     engine.watch(engine.submit(wanted).job_id, got.put)
-    return got.get(timeout=50)
+    return got.get(timeout=240)
 
 
 def test_a_proof_and_its_times(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def ask(
     server: StatusServer, path: str, method: str = "GET", **headers: str
 ) -> tuple[int, str, http.client.HTTPMessage]:
     host = server.url.removeprefix("http://")
-    connection = http.client.HTTPConnection(host, timeout=10)
+    connection = http.client.HTTPConnection(host, timeout=120)
     try:
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
@@ -50,7 +50,7 @@ def test_status_has_the_fields_of_cuzk_and_ours(made: Rig) -> None:
     made.run(request("done", n=2))
     made.run(request("bad", n=1, breaks="check"))
     made.engine.submit(request("runs <b>", n=3, hooked=1))
-    assert reached.wait(20)
+    assert reached.wait(120)
     made.engine.submit(request("waits", n=1))
     with StatusServer(made.engine, "127.0.0.1:0") as server:
         code, body, headers = ask(server, "/status")
@@ -217,10 +217,10 @@ def test_clients_who_say_nothing_or_too_much_keep_nobody_out(made: Rig) -> None:
         port = int(server.url.rpartition(":")[2])
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=10) as loud:
+            with socket.create_connection(("127.0.0.1", port), timeout=120) as loud:
                 loud.sendall(b"GET /" + b"x" * 70_000 + b" HTTP/1.0\r\n\r\n")
                 assert b"414" in loud.recv(100)
-            with socket.create_connection(("127.0.0.1", port), timeout=10) as junk:
+            with socket.create_connection(("127.0.0.1", port), timeout=120) as junk:
                 junk.sendall(b"\0\xff\r\n\r\n")
                 junk.recv(100)
             codes: list[int] = []

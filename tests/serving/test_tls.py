@@ -170,7 +170,7 @@ def test_the_client_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFix
 def pages_of(server: StatusServer, context: ssl.SSLContext, path: str, **headers: str) -> int:
     """The status of a page, asked for on this machine; raises `ssl.SSLError`."""
     port = int(server.url.rpartition(":")[2])
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=context)
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=120, context=context)
     try:
         connection.request("GET", path, headers=headers)
         return connection.getresponse().status
@@ -209,7 +209,7 @@ def test_pages_on_a_network(tmp_path: Path) -> None:
         with pytest.raises(ssl.SSLCertVerificationError):
             pages_of(server, strange, "/status", **said)
         port = int(server.url.rpartition(":")[2])
-        plain = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        plain = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         with pytest.raises((http.client.HTTPException, ConnectionError)):
             plain.request("GET", "/status", headers=said)
             plain.getresponse()
