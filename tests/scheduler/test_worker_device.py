@@ -88,7 +88,10 @@ def test_free_bytes_are_the_drivers_and_those_kept_for_the_own_stream(
         listed = [{"state": state, "size": size} for state, size in blocks]
         return {"device": device, "stream": stream, "blocks": listed}
 
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1000, 9999))
+    share = [1.0]
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1000, 10000))
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _: share[0])
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 4400)
     stream = SimpleNamespace(cuda_stream=7)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: stream)
     monkeypatch.setattr(
@@ -101,7 +104,13 @@ def test_free_bytes_are_the_drivers_and_those_kept_for_the_own_stream(
             segment(0, 7, ("active_pending_free", 400)),
         ],
     )
-    assert CudaDevice(torch.device("cuda", 0)).free_bytes() == 1040
+    device = CudaDevice(torch.device("cuda", 0))
+    assert device.free_bytes() == 1040
+    # within a limit torch gets what it has not reserved, and the driver has
+    seen = []
+    for share[0] in (0.6, 0.5, 0.4):
+        seen.append(device.free_bytes())
+    assert seen == [1040, 640, 40]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -103,10 +103,14 @@ class CudaDevice:
     def free_bytes(self) -> int:
         """What the driver has, and what torch keeps for the current stream.
 
-        A block that was let go of is kept for the stream it was made on. This reads torch's list
-        of blocks, which takes no part of the device's time.
+        Of what the driver has a limit leaves no more than what torch has not reserved yet. A block
+        that was let go of is kept for the stream it was made on. This reads torch's list of
+        blocks, which takes no part of the device's time.
         """
-        free, _ = torch.cuda.mem_get_info(self._device)
+        free, total = torch.cuda.mem_get_info(self._device)
+        share = torch.cuda.get_per_process_memory_fraction(self._device)
+        if share < 1:
+            free = max(0, min(free, int(share * total) - torch.cuda.memory_reserved(self._device)))
         stream = torch.cuda.current_stream(self._device).cuda_stream
         segments = torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
         kept: int = sum(
@@ -119,7 +123,13 @@ class CudaDevice:
         return free + kept
 
     def trim(self) -> None:
-        """Empty torch's cache; with expandable segments this waits for nobody's kernels."""
+        """Empty torch's cache, that of all devices and streams.
+
+        In fixed blocks this waits for whatever runs on the device. With expandable segments it
+        waits for the streams alone that blocks are kept for: not for others' kernels where these
+        streams have done their work, but for what is queued on the compute stream where its blocks
+        are given back, which that work may still use.
+        """
         torch.cuda.empty_cache()
 
     def is_lost(self, error: BaseException) -> bool:
