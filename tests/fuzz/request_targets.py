@@ -1,12 +1,11 @@
-"""What clients send to a service, and what it and its client read back from disk."""
+"""What clients send to a service, and the files that a client sends."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -20,14 +19,11 @@ from fuzz.mutators import after_first_byte, json_text, junk
 from fuzz.target import Read, Target
 from serving.fake_engine import FakeEngine
 from torchzk.circuits.registry import get_circuit
-from torchzk.errors import ConfigError, InputError, NotFoundError, ResourceError, StoreError
+from torchzk.errors import ConfigError, InputError
 from torchzk.serving import payload
 from torchzk.serving.circuit_ids import circuit_word
-from torchzk.serving.engine import Accepted, Priority, ProofKind, ProofRequest
+from torchzk.serving.engine import Accepted, ProofKind, ProofRequest
 from torchzk.serving.front import SERVICE, Front, method_names
-from torchzk.serving.job_store import JobStore
-from torchzk.serving.job_table import JobTable
-from torchzk.serving.live_job import report_of
 from torchzk.serving.request_source import check_agrees, source_of
 from torchzk.serving.requests import proof_request
 from torchzk.serving.serve_config import LimitConfig
@@ -60,8 +56,10 @@ class ReadingEngine(FakeEngine):
 class OneThread(asyncio.SelectorEventLoop):
     """A loop that calls at once what belongs to other threads: a run is the same every time."""
 
-    def run_in_executor(self, _: Any, call: Callable[..., Any], *given: Any) -> Any:
-        future = self.create_future()
+    def run_in_executor(  # type: ignore[override]
+        self, _: object, call: Callable[..., Any], *given: Any
+    ) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = self.create_future()
         try:
             future.set_result(call(*given))
         except Exception as e:
@@ -101,9 +99,9 @@ def open_front(_: Path) -> Iterator[Read]:
         return Front(engine, LimitConfig(), fault)
 
     front = loop.run_until_complete(begin())
-    calls = {}
+    calls: dict[str, Any] = {}
     for name in METHODS:
-        wanted = SimpleNamespace(method=f"/{SERVICE}/{name}", invocation_metadata=())
+        wanted: Any = SimpleNamespace(method=f"/{SERVICE}/{name}", invocation_metadata=())
         handler = front.handlers().service(wanted)
         assert handler is not None
         calls[name] = handler.stream_unary
@@ -131,11 +129,12 @@ def messages() -> Iterator[bytes]:
     assert job["sector_size"] == submit.sector_size
     index = {name: bytes([k]) for k, name in enumerate(METHODS)}
     yield index["SubmitProof"] + submit.SerializeToString()
-    for kind, proofs in ((1, {"vanilla_proof": b"{}"}), (2, {"vanilla_proofs": [b"x"]})):
-        short = wire.SubmitProofRequest(
-            request_id="a", proof_kind=kind, sector_size=2048, priority=9, miner_id=7, **proofs
+    said_of: Any = wire.SubmitProofRequest
+    hashes = dict.fromkeys(("comm_r_old", "comm_r_new", "comm_d_new"), b"1" * 32)
+    for kind, rest in ((1, {"vanilla_proof": b"{}"}), (2, {"vanilla_proofs": [b"x"], **hashes})):
+        short = said_of(
+            request_id="a", proof_kind=kind, sector_size=2048, priority=9, miner_id=7, **rest
         )
-        short.comm_r_old = short.comm_r_new = short.comm_d_new = b"1" * 32 if kind == 2 else b""
         yield index["SubmitProof"] + short.SerializeToString()
         yield index["Prove"] + wire.ProveRequest(submit=short).SerializeToString()
     awaited = wire.AwaitProofRequest(job_id="a\0b", timeout_ms=1)
@@ -150,32 +149,32 @@ def messages() -> Iterator[bytes]:
 
 def message_fields(data: bytes, rng: Random, plain: Callable[[bytes], bytes]) -> bytes:
     """Puts junk into fields of a request to prove, where the input is one."""
-    name = METHODS[data[0] % len(METHODS) if data else 0]
-    wrapped = wire.ProveRequest() if name == "Prove" else None
+    method = METHODS[data[0] % len(METHODS) if data else 0]
+    wrapped = wire.ProveRequest() if method == "Prove" else None
     said = wrapped.submit if wrapped is not None else wire.SubmitProofRequest()
-    if name not in ("SubmitProof", "Prove") or rng.random() < 0.4:
+    if method not in ("SubmitProof", "Prove") or rng.random() < 0.4:
         return data[:1] + plain(data[1:])
     try:
         (wrapped or said).ParseFromString(data[1:])
     except DecodeError:
         return data[:1] + plain(data[1:])
     for _ in range(rng.randint(1, 3)):
-        field = rng.choice(wire.SubmitProofRequest.DESCRIPTOR.fields)
+        name = rng.choice(list(wire.SubmitProofRequest.DESCRIPTOR.fields_by_name))
         value = junk(rng)
         with_text = str(value)[:2000].encode("utf-8", "replace")
         try:
-            if field.name == "vanilla_proofs":
+            if name == "vanilla_proofs":
                 if said.vanilla_proofs and rng.random() < 0.8:
                     k = rng.randrange(len(said.vanilla_proofs))
                     said.vanilla_proofs[k] = plain(said.vanilla_proofs[k])
                 else:
                     said.vanilla_proofs.append(with_text)
             elif isinstance(value, int):
-                setattr(said, field.name, value)
-            elif field.name == "request_id":
+                setattr(said, name, value)
+            elif name == "request_id":
                 said.request_id = with_text.decode()
             else:
-                setattr(said, field.name, with_text)
+                setattr(said, name, with_text)
         except (ValueError, TypeError):
             # it is of another type, which no message can have
             continue
@@ -189,10 +188,10 @@ def submission_files() -> Iterator[bytes]:
         yield bytes([kind]) + b'["AAAA", "AA=="]'
         yield bytes([kind]) + b" AAAA\n"
         yield bytes([kind]) + b'"AAAA"'
-    job = {"kind": "update", "vanilla_proofs": ["AAAA"], "miner_id": 2**64 - 1}
-    job |= dict.fromkeys(("comm_r_old", "comm_r_new", "comm_d_new"), "0a" * 32)
-    job |= {"registered_proof": 3, "sector_size": 32 << 30, "sector_number": 0}
-    yield b"\1" + json.dumps(job).encode()
+    update: dict[str, Any] = {"kind": "update", "vanilla_proofs": ["AAAA"], "miner_id": 2**64 - 1}
+    update |= dict.fromkeys(("comm_r_old", "comm_r_new", "comm_d_new"), "0a" * 32)
+    update |= {"registered_proof": 3, "sector_size": 32 << 30, "sector_number": 0}
+    yield b"\1" + json.dumps(update).encode()
     yield b"\0{}"
 
 
@@ -212,121 +211,6 @@ def open_submissions(folder: Path) -> Iterator[Read]:
     yield read
 
 
-def kept_files() -> Iterator[bytes]:
-    """Payload files, rows of jobs, and a database."""
-    request = ProofRequest(
-        request_id="",
-        kind=ProofKind.UPDATE,
-        sector_size=2048,
-        registered_proof=None,
-        priority=Priority.NORMAL,
-        vanilla_proofs=(b"abc", b"", b"x" * 50),
-        sector_number=2**64 - 1,
-        comm_r_old=b"1" * 32,
-    )
-    whole = b"".join(payload.encode(request))
-    yield from (b"\0" + whole, b"\0" + whole[:-1], b"\0" + whole.replace(b"50", b"-9"), b"\0")
-    job = ["a", "a", "ab" * 32, "window-post", 2048, 2, 9, 1.5, None, "queued", 0, 0, 0, None]
-    ended = [*job[:9], "failed", 1, 1, 1, 2.5, "", "InputError", "sectors: bad", 0, 0, 0.5, 0, 1]
-    yield b"\1" + json.dumps([*job, "", "", "", 0, 0, 0, 0, 0]).encode()
-    yield b"\1" + json.dumps(ended).encode()
-
-
-def kept_changes(data: bytes, rng: Random, plain: Callable[[bytes], bytes]) -> bytes:
-    """Changes of a payload's header, with the length that belongs to it; of a row's values."""
-    if data[:1] == b"\1":
-        return data[:1] + json_text(data[1:], rng, plain)
-    magic = len(b"\0torchzk payload 1\n")
-    n = int.from_bytes(data[magic : magic + 8], "little")
-    header, rest = data[magic + 8 : magic + 8 + n], data[magic + 8 + n :]
-    if rng.random() < 0.3 or len(header) < n:
-        return data[:1] + plain(data[1:])
-    header = json_text(header, rng, plain)
-    return data[:magic] + len(header).to_bytes(8, "little") + header + rest
-
-
-COLUMNS = (
-    *("job_id", "request_id", "digest", "kind", "sector_size", "priority", "payload_bytes"),
-    *("accepted_at", "deadline", "state", "cancelled", "attempts", "begun", "ended_at", "proof"),
-    *("error_type", "error_message", "queue_wait", "key_load", "synthesis", "device", "total"),
-)
-
-
-@contextmanager
-def open_kept(folder: Path) -> Iterator[Read]:
-    store = JobStore(folder / "data")
-    sql = sqlite3.connect(folder / "data" / "jobs.sqlite", isolation_level=None)
-    sql.execute("PRAGMA synchronous = OFF")
-    insert = f"INSERT INTO jobs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
-
-    def row(data: bytes) -> None:
-        try:
-            values = json.loads(data)
-            values[2], values[14] = bytes.fromhex(values[2]), bytes.fromhex(values[14])
-            sql.execute("DELETE FROM jobs")
-            sql.execute(insert, values)
-        except (ValueError, TypeError, LookupError, OverflowError, RecursionError, sqlite3.Error):
-            # no row that a table of ours can have
-            return
-        for found in (*store.unfinished(), *store.ended(10)):
-            report_of(found, proof=store.proof(found.job_id))
-            store.pieces(found)
-            if not found.state.ended:
-                store.request(found)
-        store.totals()
-
-    def read(data: bytes) -> None:
-        if data[:1] == b"\1":
-            row(data[1:])
-        else:
-            # nobody finds another file of a given digest
-            payload.decode(data[1:], bytes(32))
-            raise AssertionError("a payload of another digest was read")
-
-    with store, closing(sql):
-        yield read
-
-
-@contextmanager
-def open_database(folder: Path) -> Iterator[Read]:
-    path = folder / "jobs.sqlite"
-
-    def read(data: bytes) -> None:
-        for suffix in ("", "-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        path.write_bytes(data)
-        with closing(JobTable(path, 0.1)) as table:
-            for found in (*table.unfinished(), *table.ended(10)):
-                report_of(found, proof=table.proof(found.job_id))
-                table.pieces(found.number)
-            table.totals()
-            table.wants(bytes(32))
-            table.probe()
-
-    yield read
-
-
-def databases() -> Iterator[bytes]:
-    """A database with a row of each kind, as a file."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "jobs.sqlite"
-        JobTable(path).close()
-        with closing(sqlite3.connect(path, isolation_level=None)) as sql:
-            sql.execute("PRAGMA page_size = 512")
-            sql.execute("PRAGMA journal_mode = DELETE")
-            for k, seed in enumerate(s for s in kept_files() if s[:1] == b"\1"):
-                values = json.loads(seed[1:])
-                values[0], values[2], values[14] = str(k), bytes(32), b"proof"
-                marks = ", ".join("?" * len(COLUMNS))
-                sql.execute(f"INSERT INTO jobs ({', '.join(COLUMNS)}) VALUES ({marks})", values)
-            sql.execute("INSERT INTO totals VALUES ('window-post', 'failed', 3)")
-            sql.execute("INSERT INTO pieces VALUES (1, 0, x'00')")
-            sql.execute("VACUUM")
-        yield path.read_bytes()
-
-
 TARGETS = (
     Target(
         name="requests",
@@ -342,20 +226,5 @@ TARGETS = (
         seeds=submission_files,
         errors=(InputError, ConfigError),
         mutate=after_first_byte(json_text),
-    ),
-    Target(
-        name="kept",
-        open=open_kept,
-        seeds=kept_files,
-        errors=(StoreError,),
-        mutate=kept_changes,
-        longest=1 << 13,
-    ),
-    Target(
-        name="database",
-        open=open_database,
-        seeds=databases,
-        errors=(StoreError, ResourceError, NotFoundError),
-        longest=1 << 16,
     ),
 )
