@@ -123,6 +123,8 @@ def test_rules(change: Change, message: str) -> None:
         (put(Phase1Out=""), "Phase1Out: is empty"),
         (put(Phase1Out="e30=\n"), "Phase1Out: is no base64"),
         (put(Phase1Out="e30"), "Phase1Out: is no base64"),
+        (put(Phase1Out="e3 0="), "Phase1Out: is no base64"),
+        (put(Phase1Out=" e30="), "Phase1Out: is no base64"),
         (put(Phase1Out="é"), "Phase1Out: is no base64"),
         (put(Phase1Out="e30="), "C1: Phase1Out: the key 'vanilla_proofs' is missing"),
         (put(Phase1Out="W10="), "C1: Phase1Out: must be an object, is a list"),

@@ -79,6 +79,20 @@ def proof(place: Place, golden: Path, expected: str) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("proof")
+def test_given_randomness_is_written_nowhere(place: Place, golden: Path) -> None:
+    (pair,) = json.loads((golden / "jobs" / "sector2k_a_window1.rs.json").read_text())
+    forms = []
+    for raw in map(bytes.fromhex, pair.values()):
+        number = int.from_bytes(raw, "little")
+        forms += [raw, raw[::-1], *(s.encode() for s in (raw.hex(), f"{number:x}", str(number)))]
+    written = [path for path in (place.folder / "runs").rglob("*") if path.is_file()]
+    assert len(written) > 4
+    for path in written:
+        said = path.read_bytes()
+        assert not any(form in said for form in forms), path
+
+
 def test_setup(place: Place, golden: Path) -> None:
     vk = golden / "groth16" / "window_2048.vk"
     assert (place.folder / "window_2048.vk").read_bytes() == vk.read_bytes()

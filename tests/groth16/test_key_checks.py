@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
 
 from groth16.samples import multiple, outsider, points_of_x, small_vk
 from torchzk.backends import Backend
-from torchzk.errors import KeyFileError
+from torchzk.errors import KeyFileError, ResourceError
 from torchzk.groth16 import key_checks
 from torchzk.groth16.key_checks import check_points
 from torchzk.groth16.keys import QUERIES, MemoryKey
@@ -71,6 +73,28 @@ def test_a_bad_point_is_named(name: str, backend: Backend, device: torch.device)
         key = with_point(sound_key(), name, index, bad)
         with pytest.raises(KeyFileError, match=rf"my.params: {name}\[{index}\]: .*{why}"):
             check_points(backend, key, device, name="my.params")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (((1,), (1,)), "a sum of points of the curve is off it"),
+        (outsider(G1), "sums of points were outside the subgroup, and no point is"),
+    ],
+)
+def test_a_device_that_adds_wrongly_is_no_fault_of_the_key(
+    wrong: Point, why: str, backend: Backend, device: torch.device
+) -> None:
+    """Once it adds wrongly, and never again."""
+    to_come = [wrong]
+
+    def bit_sums(*given: Any) -> list[Point]:
+        right = backend.bit_sums(*given)
+        return [to_come.pop(), *right[1:]] if to_come else right
+
+    faulty = SimpleNamespace(on_curve=backend.on_curve, bit_sums=bit_sums)
+    with pytest.raises(ResourceError, match=f"{device} does not add right: {why}"):
+        check_points(cast(Backend, faulty), sound_key(), device)
 
 
 def test_errors_that_cancel_in_the_sum_are_found(backend: Backend, device: torch.device) -> None:

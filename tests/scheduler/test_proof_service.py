@@ -20,6 +20,7 @@ from torchzk.backends import Backend
 from torchzk.circuits.post_shapes import post_shape
 from torchzk.errors import CancelledError, ConfigError, ExpiredError, InputError, UnsatisfiedError
 from torchzk.groth16.prover import Randomisers, prove
+from torchzk.groth16.toxic_waste import ToxicWaste
 from torchzk.scheduler.policies import POLICIES
 from torchzk.scheduler.proof_service import ProofService
 from torchzk.scheduler.residents import Residents
@@ -182,8 +183,13 @@ def test_bad_jobs_are_no_others_matter(
 def test_a_job_of_another_circuit_and_too_few_randomisers(site: api.Site) -> None:
     with pytest.raises(InputError, match="the job is for porep of 2048"):
         api.prove(site.session, SmallJob((1,), kind="porep"), site.keys)
-    with pytest.raises(InputError, match="2 partitions, 1 pairs of r and s"):
-        api.prove(site.session, SmallJob((1, 2)), site.keys, [Z])
+    for given in ([Z], []):
+        with pytest.raises(InputError, match=f"2 partitions, {len(given)} pairs of r and s"):
+            api.prove(site.session, SmallJob((1, 2)), site.keys, given)
+
+
+def test_secrets_are_not_shown() -> None:
+    assert "12345" not in f"{Randomisers(12345, 12345)!r} {ToxicWaste(*[12345] * 5)!r}"
 
 
 @pytest.mark.parametrize("stage", ["products", "msm h", "msm b_g2"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from torchzk.backends import Backend
-from torchzk.errors import KeyFileError
+from torchzk.errors import KeyFileError, ResourceError
 from torchzk.groth16.encoding import Origin, check_on_curve
 from torchzk.groth16.keys import QUERIES, ProvingKey
 from torchzk.ops.layout import rows_to_points
@@ -26,6 +26,9 @@ SUBSETS = 48
 
 _SUBSETS_TO_FIND = 12
 """The same while a point that is known to be there is looked for."""
+
+_SEARCHES = 8
+"""One misses the point with chance 2^-7, so that so many in vain are the device's fault."""
 
 _POINTS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 22}
 """Each time the host looks at `SUBSETS` points, which takes a GPU's work on a million."""
@@ -61,6 +64,10 @@ def check_points(
     Args:
         name: What to call the key in messages, its path say.
         timeline: Gets the fraction done.
+
+    Raises:
+        KeyFileError: A point is bad.
+        ResourceError: The device does not add right.
     """
     total = sum(key.lengths.of(query) for query in QUERIES)
     done = 0
@@ -125,12 +132,15 @@ def _some_outside(backend: Backend, rows: torch.Tensor, curve: Curve, subsets: i
     # the conversion keeps the low 32 bits, which is what a limb is
     scalars[0], scalars[1] = drawn.to(torch.int32), (drawn >> 32).to(torch.int32)
     sums = backend.bit_sums(scalars.to(rows.device), rows, curve, subsets)
-    return not all(in_subgroup(curve, point) for point in sums)
+    try:
+        return not all(in_subgroup(curve, point) for point in sums)
+    except ValueError:
+        raise _wrong(rows.device, "a sum of points of the curve is off it") from None
 
 
 def _first_outside(backend: Backend, rows: torch.Tensor, curve: Curve) -> int:
     """Index of a point outside the subgroup, by halving rows that are known to hold one."""
-    while True:
+    for _ in range(_SEARCHES):
         low, high = 0, len(rows)
         while high - low > 1:
             middle = (low + high) // 2
@@ -141,3 +151,10 @@ def _first_outside(backend: Backend, rows: torch.Tensor, curve: Curve) -> int:
         # few subsets are quick, and now and then all of them miss it
         if not in_subgroup(curve, rows_to_points(rows[low : low + 1], curve)[0]):
             return low
+    raise _wrong(rows.device, "sums of points were outside the subgroup, and no point is")
+
+
+def _wrong(device: torch.device, what: str) -> ResourceError:
+    return ResourceError(
+        f"{device} does not add right: {what}; try again, and see what torchzk.doctor says of it"
+    )

@@ -42,7 +42,8 @@ from torchzk.params.library_points import sum_of_multiples
 from torchzk.timeline import Timeline
 
 
-@dataclass(frozen=True)
+# what holds secrets does not show them
+@dataclass(frozen=True, repr=False)
 class Randomisers:
     """The proof's r and s, canonical in [0, r). Zero knowledge rests on nobody knowing them."""
 

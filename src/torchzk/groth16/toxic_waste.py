@@ -23,7 +23,8 @@ from torchzk.params.integers import neg
 from torchzk.params.library_points import scalar_mul
 
 
-@dataclass(frozen=True)
+# what holds secrets does not show them
+@dataclass(frozen=True, repr=False)
 class ToxicWaste:
     """The five secrets of a Groth16 setup, in [1, r). Source: spec/groth16.md section 4."""
 

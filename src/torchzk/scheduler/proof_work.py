@@ -204,7 +204,8 @@ class ProofWork:
         """
         check_kind(self._session, self.job)
         n = self.job.n_partitions
-        self._randomisers = self._given or [Randomisers.draw() for _ in range(n)]
+        given = self._given
+        self._randomisers = [Randomisers.draw() for _ in range(n)] if given is None else given
         if len(self._randomisers) != n:
             raise InputError(
                 f"the job has {n} partitions, {len(self._randomisers)} pairs of r and s are given"
