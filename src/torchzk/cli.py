@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import difflib
 import errno
 import json
 import os
@@ -25,12 +26,24 @@ from typing import Any, NoReturn, get_args, get_type_hints
 from rich.console import Console
 
 from torchzk.config import Config, load_config
-from torchzk.errors import ConfigError, Interrupted, ResourceError, TorchzkError
+from torchzk.errors import (
+    ConfigError,
+    InputError,
+    Interrupted,
+    KeyFileError,
+    ResourceError,
+    TorchzkError,
+)
 from torchzk.memory_faults import memory_reason, ran_out_of_memory
 from torchzk.strict_yaml import parse_size
 
 Report = dict[str, Any]
 """What a command says in JSON; `ok` is added. An `exit_code` in it is the command's."""
+
+KEY_NAMES = tuple(
+    name for hint in get_args(get_type_hints(Config)["keys"]) for name in get_args(hint)
+)
+"""What keys may be besides a file."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -93,7 +106,17 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        raise ConfigError(f"{message}; see python -m {self.prog} --help")
+        hint = self._nearest(message)
+        raise ConfigError(f"{message}{hint}; see python -m {self.prog} --help")
+
+    def _nearest(self, message: str) -> str:
+        """Which flag may have been meant by one that there is not."""
+        unknown = re.fullmatch(
+            r"unrecognized arguments: (-\S{1,100}?)(=.*| .*)?", message, re.DOTALL
+        )
+        known = self._option_string_actions
+        near = difflib.get_close_matches(unknown[1], known, n=1) if unknown else []
+        return f"; did you mean {near[0]}?" if near else ""
 
 
 def add_config_flags(parser: Parser, *, job: bool) -> None:
@@ -162,9 +185,21 @@ def config_of(args: argparse.Namespace) -> Config:
     config = load_config(args.config)
     names = ("device", "backend", "vram_limit", "input", "keys", "workers", "policy")
     flags = {key: getattr(args, key, None) for key in names}
-    if flags["keys"] not in (None, "dev", "dev-in-memory", "official"):
+    if flags["keys"] is not None and flags["keys"] not in KEY_NAMES:
         flags["keys"] = Path(flags["keys"])
     return dataclasses.replace(config, **{k: v for k, v in flags.items() if v is not None})
+
+
+def check_key_file(config: Config) -> None:
+    """Raise `KeyFileError` where a config names a file as its key and there is none."""
+    path = config.keys
+    if isinstance(path, str) or path.is_file():
+        return
+    if path.is_dir():
+        raise KeyFileError(f"{path}: is a folder; name the key's file in it")
+    near = difflib.get_close_matches(path.name, KEY_NAMES, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"or say {', '.join(KEY_NAMES)}"
+    raise KeyFileError(f"{path}: no such key file; {hint}")
 
 
 def job_files(config: Config, given: Sequence[Path] | None) -> list[Path]:
@@ -175,8 +210,12 @@ def job_files(config: Config, given: Sequence[Path] | None) -> list[Path]:
 
     Raises:
         ConfigError: There is none, or one twice.
+        InputError: The only one is not there.
     """
     named = given or [job_file(config)]
+    if len(named) == 1:
+        # of several each fails alone
+        _check_there(named[0])
     files = [path for one in named for path in (_files_in(one) if one.is_dir() else [one])]
     twice = {path for path in files if files.count(path) > 1}
     if twice:
@@ -196,10 +235,18 @@ def job_file(config: Config) -> Path:
 
     Raises:
         ConfigError: Neither the config nor a flag names one.
+        InputError: It is not there.
     """
     if config.input is None:
         raise ConfigError("input: no job file; give --input JOB, or the key input in the config")
+    _check_there(config.input)
     return config.input
+
+
+def _check_there(path: Path) -> None:
+    """Say at once what the reader would say after torch is loaded."""
+    if not path.exists():
+        raise InputError(f"{path}: there is no such job file")
 
 
 def execute(parser: Parser, command: Command, argv: Sequence[str] | None = None) -> int:
@@ -276,6 +323,8 @@ def _known(e: BaseException) -> BaseException:
         return Interrupted(signal.SIGINT)
     if isinstance(e, BrokenPipeError):
         return Interrupted(signal.SIGPIPE)
+    if isinstance(e, PermissionError) and e.filename is not None:
+        return ConfigError(f"{e.filename}: {e.strerror}")
     if isinstance(e, OSError) and e.errno in _FULL:
         return ResourceError(f"the disk is full: {e.filename or 'stdout'}")
     if not isinstance(e, TorchzkError) and ran_out_of_memory(e):

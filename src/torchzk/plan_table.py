@@ -10,6 +10,8 @@ from rich.text import Text
 
 from torchzk import cli
 from torchzk.config import Config
+from torchzk.recorded import warn_of_limit
+from torchzk.scheduler.progress import Progress
 from torchzk.summary import print_facts, size
 
 if TYPE_CHECKING:
@@ -24,10 +26,14 @@ def planned(config: Config, screen: cli.Screen) -> cli.Report:
     Raises:
         ResourceError: It cannot be, with the numbers.
     """
-    from torchzk import api
-
-    session = api.open_session(config, warn=screen.warn)
-    plan = session.plan
+    with Progress(screen.console) as progress:
+        watched = progress.watcher
+        with watched.span("load torch"):
+            # late: what is wrong with a config is said without waiting for it
+            from torchzk import api
+        session = api.open_session(config, watched, screen.warn)
+        warn_of_limit(screen, session)
+        plan = session.plan
     print_plan(screen, plan, str(session.device))
     screen.answer(one_line(plan))
     return report(plan) | {"device": str(session.device)}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
+import os
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -14,8 +16,9 @@ ProofFormat = Literal["raw", "hex", "base64"]
 FORMATS: tuple[ProofFormat, ...] = get_args(ProofFormat)
 SUFFIXES: dict[ProofFormat, str] = {"raw": ".bin", "hex": ".hex", "base64": ".base64"}
 
+_PARTITION_BYTES = 192
 _MAX_BYTES = 1 << 20
-"""Far more than the text of any proof, which has 192 bytes a partition."""
+"""Far more than the text of any proof."""
 
 
 def encode(proof: bytes, how: ProofFormat) -> bytes:
@@ -70,14 +73,33 @@ def read_proof(path: Path, how: ProofFormat) -> bytes:
     if len(content) > _MAX_BYTES:
         raise ProofError(f"{path}: longer than {_MAX_BYTES} bytes, so no proof")
     try:
+        if how == "raw" and (text := _text_of_a_proof(content)):
+            raise ProofError(f"this is a proof as {text}, not its raw bytes")
         return decode(content, how)
     except ProofError as e:
         raise ProofError(f"{path}: {e}; see --format") from e
 
 
-def check_writable(path: Path) -> None:
-    """Raise `ConfigError` when a proof could not be written to `path`, before it is made."""
+def _text_of_a_proof(content: bytes) -> ProofFormat | None:
+    """As which text a file holds whole partitions, if it does."""
+    texts: tuple[ProofFormat, ...] = ("hex", "base64")
+    for how in texts:
+        with contextlib.suppress(ProofError):
+            n_bytes = len(decode(content, how))
+            if n_bytes and n_bytes % _PARTITION_BYTES == 0:
+                return how
+    return None
+
+
+def check_writable(path: Path, flag: str = "--out") -> None:
+    """Raise `ConfigError` when a file could not be written to `path`, before it is made.
+
+    Args:
+        flag: Which names the file.
+    """
     if path.is_dir():
-        raise ConfigError(f"--out {path}: is a folder; name the file to write")
+        raise ConfigError(f"{flag} {path}: is a folder; name the file to write")
     if not path.parent.is_dir():
-        raise ConfigError(f"--out {path}: there is no folder {path.parent}")
+        raise ConfigError(f"{flag} {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ConfigError(f"{flag} {path}: cannot write to {path.parent}")

@@ -77,10 +77,11 @@ def _parser() -> cli.Parser:
         metavar="SECONDS",
         help="look at every kernel for so long, from the third partition on; slows them down",
     )
-    parser.add_argument(
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
         "--plan", action="store_true", help="print what proving takes of the device and stop"
     )
-    parser.add_argument(
+    instead.add_argument(
         "--check", action="store_true", help="verify the vanilla proofs of the job and stop"
     )
     return parser
@@ -91,6 +92,10 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     if args.plan:
         return planned(config, screen)
     job_path, *others = cli.job_files(config, args.inputs)
+    if not args.check:
+        cli.check_key_file(config)
+    if args.timeline_lines not in (None, "-"):
+        check_writable(Path(args.timeline_lines), "--timeline-lines")
     if others:
         return prove_several(args, screen, config, [job_path, *others])
     if args.out is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,10 +42,12 @@ def recorded_sessions(
     Args:
         most: Devices, the first that the config names.
     """
-    with (
-        Progress(screen.console) as progress,
-        open_run(config.runs, verb, screen.warn, {}, config.runs_limit) as run,
-    ):
+    with Progress(screen.console) as progress, ExitStack() as ending:
+        writing = ExitStack()
+        ending.callback(writing.close)
+        run = ending.enter_context(open_run(config.runs, verb, screen.warn, {}, config.runs_limit))
+        # drawing takes a moment, which nobody should have to guess at
+        ending.callback(lambda: writing.enter_context(progress.watcher.span("write timeline")))
         watched = timeline(run, progress.watcher)
         with watched.span("load torch"):
             # late: what is wrong with a config is said without waiting for it
@@ -55,6 +57,7 @@ def recorded_sessions(
             from torchzk.scheduler.device_clocks import clocks_of
         sessions = api.open_sessions(config, watched, screen.warn)[:most]
         session, devices = sessions[0], [each.device for each in sessions]
+        warn_of_limit(screen, session)
         run.clock = clock_of(devices[0]) if len(devices) == 1 else clocks_of(devices)
         run.title = f"{verb} {session.circuit.name}"
         chosen = " (auto)" if config.device == "auto" else ""
@@ -120,6 +123,12 @@ def warn_of(screen: Screen, *, insecure_key: bool, zero_knowledge: bool) -> None
             "NOT ZERO-KNOWLEDGE: r and s were given, and whoever knows them can learn of the "
             "witness from the proof"
         )
+
+
+def warn_of_limit(screen: Screen, session: Session) -> None:
+    """Warn of a limit that limits nothing."""
+    if session.config.vram_limit is not None and session.device.type == "cpu":
+        screen.warn("vram_limit is for GPUs; on the CPU nothing keeps to it")
 
 
 def watch_kernels(run: Run, seconds: float, screen: Screen, partitions: int) -> None:

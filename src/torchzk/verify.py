@@ -31,6 +31,7 @@ def _verify(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     if args.key is not None:
         config = dataclasses.replace(config, keys=args.key)
     job_path = cli.job_file(config)
+    cli.check_key_file(config)
     proof = read_proof(args.proof, args.format)
     start = time.perf_counter()
     with Progress(screen.console) as progress:

@@ -116,6 +116,8 @@ def test_proofs_of_several_partitions(golden: Path) -> None:
     for partitions in (2, 4):
         with pytest.raises(ProofError, match=f"{partitions} partitions take"):
             read_proofs(raw, partitions)
+    with pytest.raises(ProofError, match="a partition takes 192 bytes, got 576"):
+        read_proofs(raw, 1)
     with pytest.raises(ProofError, match="proof, partition 1, point A: "):
         read_proofs(raw[:192] + bytes(192) + raw[384:], 3)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import threading
+import time
 
 import pytest
 from rich.console import Console
@@ -11,6 +13,19 @@ from torchzk.scheduler import progress
 from torchzk.scheduler.progress import Progress
 
 
+@pytest.fixture
+def every_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is too short to be told of."""
+    monkeypatch.setattr(progress, "_WORTH_TELLING", 0.0)
+
+
+@pytest.fixture
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks at what runs but the test."""
+    monkeypatch.setattr(progress, "_TICK", 3600.0)
+
+
+@pytest.mark.usefixtures("every_stage")
 def test_a_log_gets_one_line_a_stage() -> None:
     stream = io.StringIO()
     with Progress(Console(file=stream, width=20)) as shown:
@@ -26,14 +41,47 @@ def test_a_log_gets_one_line_a_stage() -> None:
     ]
 
 
-def test_a_log_hears_of_a_long_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_HEARTBEAT", 0.0)
+def test_what_takes_no_time_is_not_told_unless_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_WORTH_TELLING", 3600.0)
     stream = io.StringIO()
-    with Progress(Console(file=stream)) as shown, shown.watcher.span("msm h"):
-        shown.watcher.advance(0.25)
-    assert stream.getvalue().splitlines()[0] == "msm h: 25% ..."
+    with Progress(Console(file=stream)) as shown:
+        with shown.watcher.span("wait for key"):
+            pass
+        with pytest.raises(ValueError), shown.watcher.span("verify"):
+            raise ValueError
+    assert stream.getvalue() == "verify: failed after 0.00 s\n"
 
 
+@pytest.mark.usefixtures("by_hand")
+def test_a_log_hears_of_a_long_stage() -> None:
+    stream = io.StringIO()
+    with Progress(Console(file=stream)) as shown:
+        start = time.monotonic()
+        with shown.watcher.span("make key"), shown.watcher.span("setup: h"):
+            shown._beat(start + 1)
+            assert stream.getvalue() == ""
+            # soon, since nothing was said of it yet; and then more seldom
+            shown._beat(start + 3)
+            shown._beat(time.monotonic() + 3)
+            shown.watcher.advance(0.25)
+            shown._beat(time.monotonic() + 6)
+    first, second, *last = stream.getvalue().splitlines()
+    assert first == "make key / setup: h: 3 s ..."
+    assert second == "make key / setup: h: 25% ..."
+    # what was told of is told when it ends, however short it was
+    assert [line.rpartition(":")[0] for line in last] == ["make key / setup: h"]
+
+
+def test_somebody_looks_at_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_TICK", 0.001)
+    looked = threading.Event()
+    monkeypatch.setattr(Progress, "_beat", lambda self, now: looked.set())
+    with Progress(Console(file=io.StringIO())):
+        assert looked.wait(60)
+    assert "progress" not in [thread.name for thread in threading.enumerate()]
+
+
+@pytest.mark.usefixtures("every_stage")
 def test_a_terminal_shows_what_runs_and_is_left_clean() -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=100, height=30)

@@ -202,17 +202,18 @@ def shapes_of(lengths: QueryLengths, order: Sequence[Part]) -> list[tuple[int, .
 
 
 def check_lengths(
-    key: ProvingKey, expected: QueryLengths, n_inputs: int, circuit_name: str
+    key: ProvingKey, expected: QueryLengths, n_inputs: int, circuit_name: str, name: str = "this"
 ) -> None:
     """Raise `KeyFileError` unless the key fits the circuit of that name.
 
     Args:
         expected: Lengths that follow from the circuit (spec/groth16.md section 4).
         n_inputs: Inputs of the circuit, ONE included.
+        name: What the message calls the key, such as its file.
     """
     if key.lengths != expected or key.vk.n_inputs != n_inputs:
         raise KeyFileError(
-            f"this is the key of another circuit than {circuit_name}: "
+            f"{name} is the key of another circuit than {circuit_name}: "
             f"the circuit needs ic {n_inputs:,}, {expected}; "
             f"the key has ic {key.vk.n_inputs:,}, {key.lengths}"
         )
@@ -252,9 +253,8 @@ class Proof:
 def read_proofs(raw: bytes, partitions: int, name: str = "proof") -> list[Proof]:
     """The proofs of all partitions from their concatenated bytes; raises `ProofError`."""
     if len(raw) != partitions * PROOF_BYTES:
-        raise ProofError(
-            f"{name}: {partitions} partitions take {partitions * PROOF_BYTES} bytes, got {len(raw)}"
-        )
+        what = "a partition takes" if partitions == 1 else f"{partitions} partitions take"
+        raise ProofError(f"{name}: {what} {partitions * PROOF_BYTES} bytes, got {len(raw)}")
     return [Proof.from_bytes(part, f"{name}, partition {i}") for i, part in enumerate(_parts(raw))]
 
 

@@ -139,7 +139,7 @@ def _of_file(session: Session, stack: ExitStack, place: Place | None) -> Keys:
     path = params_path(session)
     file = stack.enter_context(ParamsFile.open(path, session.backend))
     vk = file.vk
-    check_lengths(file, session.sizes.lengths, circuit.n_inputs, circuit.name)
+    check_lengths(file, session.sizes.lengths, circuit.n_inputs, circuit.name, str(path))
     check_safe(vk)
     digest = digest_in(session, path)
     where = where_of_file(session, place, file.lengths.n_bytes)

@@ -1,4 +1,8 @@
-"""Progress on a terminal: the stages that run, with bars; a plain line a stage elsewhere."""
+"""Progress on a terminal: the stages that run, with bars; a plain line a stage elsewhere.
+
+Of stages that take no time nothing is said, unless they fail. A log hears of a stage that is not
+done after two seconds, and then every five.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,14 @@ from rich.text import Text
 from torchzk.timeline import Span, Timeline
 
 _SHOWN_DONE = 6
+_WORTH_TELLING = 0.1
+"""Seconds that a stage must take to be told of."""
+_SILENCE = 2.0
+"""Seconds after which a log hears of a stage that it has not heard of."""
 _HEARTBEAT = 5.0
-"""Seconds after which a log gets another line of a stage that goes on."""
+"""Seconds after which it gets another line of a stage that goes on."""
+_TICK = 0.5
+"""Seconds between two looks at what runs."""
 
 
 @dataclass
@@ -25,6 +35,7 @@ class _Open:
     name: str
     start: float
     fraction: float | None = None
+    told: bool = False
 
 
 class Progress:
@@ -35,6 +46,8 @@ class Progress:
         self._open: dict[int, list[_Open]] = {}
         self._done: list[tuple[int, str, float]] = []
         self._last_line = time.monotonic()
+        self._over = threading.Event()
+        self._ticker: threading.Thread | None = None
         self._live: Live | None = None
         if console.is_terminal:
             self._live = Live(
@@ -54,6 +67,9 @@ class Progress:
     def __enter__(self) -> Progress:
         if self._live is not None:
             self._live.start()
+        else:
+            self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
+            self._ticker.start()
         return self
 
     def __exit__(
@@ -62,8 +78,11 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._over.set()
         if self._live is not None:
             self._live.stop()
+        if self._ticker is not None:
+            self._ticker.join()
 
     def _opened(self, name: str) -> None:
         self._mine().append(_Open(name, time.monotonic()))
@@ -71,24 +90,40 @@ class Progress:
     def _closed(self, span: Span) -> None:
         mine = self._mine()
         path = self._path(mine, span.lane)
-        if mine:
-            mine.pop()
+        told = mine.pop().told if mine else False
         depth = len(mine)
         if not mine:
             del self._open[threading.get_ident()]
         if span.failed:
             self._line(f"{path}: failed after {span.seconds:.2f} s")
-        elif self._live is None:
+        if span.seconds < _WORTH_TELLING and not told:
+            return
+        if self._live is None and not span.failed:
             self._line(f"{path}: {span.seconds:.2f} s")
         self._done.append((depth, span.name, span.seconds))
 
     def _advanced(self, fraction: float) -> None:
         mine = self._open.get(threading.get_ident())
-        if not mine:
+        if mine:
+            mine[-1].fraction = min(max(fraction, 0.0), 1.0)
+
+    def _tick(self) -> None:
+        while not self._over.wait(_TICK):
+            self._beat(time.monotonic())
+
+    def _beat(self, now: float) -> None:
+        """Tell a log what goes on, if it has heard nothing for too long."""
+        running = [list(spans) for spans in list(self._open.values())]
+        news = [spans for spans in running if spans and not spans[-1].told]
+        told = news or [spans for spans in running if spans]
+        if not told or now - self._last_line < (_SILENCE if news else _HEARTBEAT):
             return
-        mine[-1].fraction = min(max(fraction, 0.0), 1.0)
-        if self._live is None and time.monotonic() - self._last_line >= _HEARTBEAT:
-            self._line(f"{self._path(mine)}: {fraction:.0%} ...")
+        for spans in told:
+            stage = spans[-1]
+            stage.told = True
+            known = stage.fraction is not None
+            how_far = f"{stage.fraction:.0%}" if known else f"{now - stage.start:.0f} s"
+            self._line(f"{self._path(spans)}: {how_far} ...")
 
     def _mine(self) -> list[_Open]:
         """The open spans of the calling thread, outermost first."""
