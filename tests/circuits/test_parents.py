@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,6 @@ from torchzk.circuits.parents import parents
 from torchzk.circuits.registered import REGISTERED_SEALS, ApiVersion
 from torchzk.circuits.replica_id import porep_id
 from torchzk.errors import LayoutError
-
-
-@pytest.fixture(scope="module")
-def vectors() -> dict[str, Any]:
-    path = Path(__file__).parents[1] / "golden" / "porep_graph.json"
-    read = json.loads(path.read_text())
-    assert isinstance(read, dict)
-    return read
 
 
 def test_chacha20_of_the_rfc() -> None:
@@ -39,21 +30,21 @@ def test_chacha20_of_the_rfc() -> None:
     assert (blocks[:, 0] != blocks[:, 1]).all()
 
 
-def test_single_nodes(vectors: dict[str, Any]) -> None:
-    assert len(vectors["parents"]) == 46
-    for vector in vectors["parents"]:
+def test_single_nodes(porep_graph: dict[str, Any]) -> None:
+    assert len(porep_graph["parents"]) == 46
+    for vector in porep_graph["parents"]:
         registered = REGISTERED_SEALS[vector["registered_proof_id"]]
         got = parents([vector["node"]], porep_id(registered), registered.api, vector["nodes"])
         assert got.tolist() == [vector["drg"] + vector["exp"]], vector
 
 
 @pytest.mark.parametrize("number", [0, 5, 1, 6])
-def test_whole_graphs(number: int, vectors: dict[str, Any]) -> None:
+def test_whole_graphs(number: int, porep_graph: dict[str, Any]) -> None:
     registered = REGISTERED_SEALS[number]
     n_nodes = registered.sector_size // 32
     graph = parents(np.arange(n_nodes), porep_id(registered), registered.api, n_nodes)
     digest = hashlib.sha256(graph.astype("<u4").tobytes()).hexdigest()
-    assert digest == vectors["graph_sha256"][str(number)]
+    assert digest == porep_graph["graph_sha256"][str(number)]
     nodes = np.arange(n_nodes)[:, None]
     # labels can be computed in order
     assert (graph[2:, :6] < nodes[2:]).all() and (graph[:2, :6] == 0).all()
@@ -64,7 +55,7 @@ def test_whole_graphs(number: int, vectors: dict[str, Any]) -> None:
 
 @pytest.mark.full("a minute a graph")
 @pytest.mark.parametrize("number", [2, 7])
-def test_whole_graphs_of_512_mib(number: int, vectors: dict[str, Any]) -> None:
+def test_whole_graphs_of_512_mib(number: int, porep_graph: dict[str, Any]) -> None:
     registered = REGISTERED_SEALS[number]
     n_nodes = registered.sector_size // 32
     digest = hashlib.sha256()
@@ -72,7 +63,7 @@ def test_whole_graphs_of_512_mib(number: int, vectors: dict[str, Any]) -> None:
         nodes = np.arange(i, i + (1 << 18))
         piece = parents(nodes, porep_id(registered), registered.api, n_nodes)
         digest.update(piece.astype("<u4").tobytes())
-    assert digest.hexdigest() == vectors["graph_sha256"][str(number)]
+    assert digest.hexdigest() == porep_graph["graph_sha256"][str(number)]
 
 
 def test_a_real_sector_of_32_gib(golden: Path) -> None:

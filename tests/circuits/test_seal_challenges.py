@@ -22,17 +22,10 @@ SECTORS = ("2k_a", "2k_b", "2k_ni", "8m", "512m", "32g", "64g")
 API = {"V1_2_0": "1.2.0"}
 
 
-@pytest.fixture(scope="module")
-def vectors() -> dict[str, Any]:
-    path = Path(__file__).parents[1] / "golden" / "porep_graph.json"
-    read = json.loads(path.read_text())
-    assert isinstance(read, dict)
-    return read
-
-
 @pytest.mark.parametrize("name", SECTORS)
-def test_public_inputs(name: str, vectors: dict[str, Any]) -> None:
-    (sector,) = (s for s in vectors["sectors"] if s["name"] in (f"sector{name}", f"synth{name}"))
+def test_public_inputs(name: str, porep_graph: dict[str, Any]) -> None:
+    names = (f"sector{name}", f"synth{name}")
+    (sector,) = (s for s in porep_graph["sectors"] if s["name"] in names)
     (registered,) = (s for s in REGISTERED_SEALS if s.name == sector["registered_proof"])
     raw = {key: bytes.fromhex(sector[key]) for key in ("ticket", "seed", "comm_d", "comm_r")}
     identity = porep_id(registered)
@@ -77,8 +70,8 @@ def test_public_inputs_of_another_implementation(golden: Path) -> None:
     assert rest == [x for group in listed for x in group]
 
 
-def test_synthetic_vector(vectors: dict[str, Any]) -> None:
-    vector = vectors["synthetic"]
+def test_synthetic_vector(porep_graph: dict[str, Any]) -> None:
+    vector = porep_graph["synthetic"]
     replica, comm_r = (vector[key].to_bytes(32, "little") for key in ("replica_id", "comm_r"))
     n_nodes, n_synthetic = vector["n_nodes"], vector["n_synthetic"]
     whole = synthetic_challenges(replica, comm_r, n_nodes, range(n_synthetic))
