@@ -95,7 +95,7 @@ def test_parts_for_a_device_go_through_buffers(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(
         HostRows, "read", lambda self, out, start, stop: read.append((start, stop, len(out)))
     )
-    order, threads = mixed_order(key.lengths), threading.active_count()
+    order, threads = mixed_order(key.lengths), set(threading.enumerate())
     with key.parts(order, "meta", 2) as parts:
         assert not parts.here
         parts.widen(4)
@@ -104,7 +104,7 @@ def test_parts_for_a_device_go_through_buffers(monkeypatch: pytest.MonkeyPatch) 
             assert taken.shape == (part.stop - part.start, *QUERIES[part.query].row_shape)
             assert taken.device.type == "meta"
     # four were on their way when it ended, or not begun
-    assert threading.active_count() == threads
+    assert set(threading.enumerate()) <= threads
     expected = [(part.start, part.stop, part.stop - part.start) for part in order]
     assert read == expected[: len(read)] and len(read) >= len(order) - 4
     with pytest.raises(LayoutError, match="query h has 9 points, asked 0..10"):
@@ -171,8 +171,8 @@ def test_a_fault_while_a_key_is_moved_ends_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     monkeypatch.setattr(host_key, "_cudart", lambda: Driver(100))
     rows = {name: torch.zeros(3, *curve.row_shape).int() for name, curve in QUERIES.items()}
-    key, threads = MemoryKey(small_vk(), rows), threading.active_count()
+    key, threads = MemoryKey(small_vk(), rows), set(threading.enumerate())
     with pytest.raises(ResourceError, match="cannot be pinned"):
         # its pieces stay on the CPU, what they go to is pinned
         held_on_host(OnCpu(key), torch.device("cuda"))
-    assert threading.active_count() == threads
+    assert set(threading.enumerate()) <= threads
