@@ -17,7 +17,7 @@ PACKAGE = ROOT / "src" / "torchzk"
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if not p.stem.endswith("_pb2"))
 # each layer imports from those before it and from itself
 LAYERS = (
-    ("errors", "memory_faults", "device_cache", "files", "timeline"),
+    ("errors", "memory_faults", "device_cache", "files", "small_files", "timeline"),
     ("params",),
     ("ops", "triton_kernels"),
     ("backends",),
@@ -43,6 +43,7 @@ LAYERS = (
         "serve",
         "client",
         "client_bench",
+        "client_latency",
         "client_status",
         "bench",
     ),

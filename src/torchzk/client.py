@@ -14,10 +14,11 @@ from typing import Any
 
 from torchzk import cli
 from torchzk.client_bench import bench
+from torchzk.client_latency import latency
 from torchzk.client_status import show_status, status_report
 from torchzk.proof_file import FORMATS, check_writable, write_proof
 from torchzk.serving.calls import DEFAULT, Client, Service, connected, proof_of
-from torchzk.serving.engine import Priority
+from torchzk.serving.engine import Priority, ProofKind
 from torchzk.serving.submissions import TYPES, Submission, message_of
 from torchzk.serving.wire import proving_pb2 as wire
 
@@ -66,6 +67,7 @@ def _parser() -> cli.Parser:
         ("submit", _submit, "have a request accepted, and print its job"),
         ("prove", _prove, "submit, and wait for the proof", "single"),
         ("bench", bench, "the same proof many times, and how long it takes", "batch"),
+        ("latency", latency, "how long a winning PoSt waits behind many of the same proof"),
     ):
         made = verb(name, act, what, *theirs)
         _add_request_flags(made)
@@ -74,6 +76,12 @@ def _parser() -> cli.Parser:
         if name == "bench":
             made.add_argument("-c", "--count", type=_count, default=3, help="proofs in all")
             made.add_argument("-j", "--concurrency", type=_count, default=1, help="at once")
+        if name == "latency":
+            made.add_argument("-c", "--count", type=_count, default=100, help="that many wait")
+            made.add_argument("--runs", type=_count, default=3, metavar="N", help="waits in all")
+            made.add_argument(
+                "--urgent", type=Path, required=True, metavar="FILE", help="the winning PoSt's job"
+            )
     waits = verb("await", _await, "wait for the proof of a job")
     waits.add_argument("job", help="as submit printed it")
     waits.add_argument(
@@ -233,6 +241,8 @@ def _ask(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     if getattr(args, "type", None):
         # what is wrong with it is said without a service
         args.request = message_of(submission_of(args))
+    if getattr(args, "urgent", None):
+        args.urgent = message_of(Submission(kind=ProofKind.WINNING, vanilla=args.urgent))
     if getattr(args, "out", None) is not None:
         check_writable(args.out)
     service = Service(args.address, args.token_file, args.ca, args.certificate, args.private_key)

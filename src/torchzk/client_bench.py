@@ -57,7 +57,7 @@ def bench(args: argparse.Namespace, screen: cli.Screen, client: Client) -> cli.R
             client.close()
             raise
     total = time.monotonic() - began
-    report = _summary(screen, outcomes, total)
+    report = _summary(screen, outcomes, total, alone=args.concurrency == 1)
     failed = [o for o in outcomes if o.status != "COMPLETED"]
     if failed:
         raise NoProofError(f"{len(failed)} of {args.count} proofs failed: {failed[0].problem}")
@@ -83,10 +83,14 @@ def _line(n: int, count: int, outcome: _Outcome) -> str:
     return f"  [{n}/{count}] {outcome.status} — {outcome.seconds:.1f}s ({times})"
 
 
-def _summary(screen: cli.Screen, outcomes: Sequence[_Outcome], total: float) -> cli.Report:
+def _summary(
+    screen: cli.Screen, outcomes: Sequence[_Outcome], total: float, *, alone: bool
+) -> cli.Report:
     done = [o for o in outcomes if o.status == "COMPLETED"]
     wall = [o.seconds for o in done]
     prove = [o.result.gpu_compute_ms / 1000 for o in done if o.result]
+    # of proofs that overlap no time can be told to be the service's own
+    overhead = [o.seconds - _proving(o.result) for o in done if o.result and alone]
     lines = [
         ("total time", f"{total:.1f}s"),
         ("completed", str(len(done))),
@@ -99,6 +103,8 @@ def _summary(screen: cli.Screen, outcomes: Sequence[_Outcome], total: float) -> 
             ("prove time", _spread(prove)),
             ("throughput", f"{per_minute:.3f} proofs/min ({each:.1f}s/proof)"),
         ]
+    if overhead:
+        lines.append(("overhead", _spread([1000 * s for s in overhead], "ms")))
     screen.answer("\n=== Batch Summary ===")
     for name, value in lines:
         screen.answer(f"{name + ':':14} {value}")
@@ -108,9 +114,15 @@ def _summary(screen: cli.Screen, outcomes: Sequence[_Outcome], total: float) -> 
         "failed": len(outcomes) - len(done),
         "wall_seconds": wall,
         "prove_seconds": prove,
+        "overhead_seconds": overhead,
     }
 
 
-def _spread(values: Sequence[float]) -> str:
+def _proving(result: wire.AwaitProofResponse) -> float:
+    """Seconds of what a prover without a service does too, of a proof of one partition."""
+    return (result.srs_load_ms + result.synthesis_ms + result.gpu_compute_ms) / 1000
+
+
+def _spread(values: Sequence[float], unit: str = "s") -> str:
     mean = sum(values) / len(values)
-    return f"avg={mean:.1f}s min={min(values):.1f}s max={max(values):.1f}s"
+    return f"avg={mean:.1f}{unit} min={min(values):.1f}{unit} max={max(values):.1f}{unit}"

@@ -29,6 +29,7 @@ from torchzk.serving.durable_engine import DurableEngine
 from torchzk.serving.engine import JobReport, JobState
 from torchzk.serving.event_log import EventLog
 from torchzk.serving.job_store import JobStore
+from torchzk.serving.kept_work import KeptWork
 
 
 class ServedCircuit(ProvableCircuit):
@@ -105,3 +106,28 @@ def test_a_device_that_computes_wrong_is_found_out(tmp_path: Path) -> None:
         found = json.loads((folder / "stages.json").read_text())
         assert {part["first_that_differs"] for part in found.values()} == {"quotient"}
         assert (folder / "payload").is_file()
+
+
+class HoldingWork:
+    """A work that only holds a key."""
+
+    key_seconds = 0.0
+
+    def __init__(self) -> None:
+        self.given_back = 0
+
+    def read(self) -> None:
+        """It has nothing to read."""
+
+    def give_back(self) -> None:
+        self.given_back += 1
+
+
+def test_the_key_is_given_back_before_anybody_is_told_of_the_end() -> None:
+    made: Any = HoldingWork()
+    work = KeptWork(lambda: made, lambda *_: None, lambda _: None, {}, lambda: None)
+    work.release()
+    work.read()
+    work.release()
+    work.release()
+    assert made.given_back == 1

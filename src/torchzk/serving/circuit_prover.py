@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -23,6 +23,10 @@ from torchzk.serving.request_source import check_agrees, source_of
 from torchzk.timeline import Timeline
 
 
+def _nothing() -> None:
+    """Nothing is held yet."""
+
+
 class RequestWork:
     """One request as a `JobWork`. Its circuit's key is there once it is read, until its end."""
 
@@ -32,6 +36,7 @@ class RequestWork:
         self._inner: ProofWork | None = None
         self._sites: Mapping[str, Site] = {}
         self._made: dict[int, tuple[Site, ProofPartition]] = {}
+        self._give_back: Callable[[], object] = _nothing
         self.key_seconds = 0.0
         """How long it waited for its key."""
 
@@ -79,6 +84,10 @@ class RequestWork:
             return self._proof.finish(pieces)
         finally:
             self._give_back()
+
+    def give_back(self) -> None:
+        """As `HoldsKey.give_back`."""
+        self._give_back()
 
     def faulty(self, pieces: Sequence[bytes]) -> Sequence[int]:
         """As `NamesFaults.faulty`."""

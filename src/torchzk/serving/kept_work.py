@@ -15,7 +15,7 @@ from torchzk.errors import ProofError, ProtocolError
 from torchzk.scheduler.work import JobWork, PartitionWork
 from torchzk.scheduler.worker_device import Device
 from torchzk.serving.engine import JobSeconds, PartitionReport
-from torchzk.serving.prover import WaitsForKey
+from torchzk.serving.prover import HoldsKey
 from torchzk.timeline import Timeline
 
 _AT_WORK = ("synthesizing", "synth_done", "gpu")
@@ -114,7 +114,7 @@ class KeptWork:
         with self._on_host():
             self._inner = self._make()
             self._inner.read()
-        if isinstance(self._inner, WaitsForKey):
+        if isinstance(self._inner, HoldsKey):
             with self._guard:
                 self._key = self._inner.key_seconds
                 self._host -= self._key
@@ -154,8 +154,11 @@ class KeptWork:
             raise
 
     def release(self) -> None:
-        """Let go of the payload; times are still told."""
-        self._inner = None
+        """Let go of payload and key; times are still told."""
+        inner, self._inner = self._inner, None
+        if isinstance(inner, HoldsKey):
+            # whoever is told of the end may want to have the key evicted
+            inner.give_back()
 
     @property
     def _work(self) -> JobWork:

@@ -45,12 +45,16 @@ class Prover(Protocol):
 
 
 @runtime_checkable
-class WaitsForKey(Protocol):
+class HoldsKey(Protocol):
     """A work that gets its key when it is read."""
 
     @property
     def key_seconds(self) -> float:
         """How long that took."""
+        ...
+
+    def give_back(self) -> None:
+        """Nobody works on it any more; called at its end, and maybe twice."""
         ...
 
 

@@ -1,0 +1,131 @@
+"""`python -m torchzk.client latency`: how long a winning PoSt waits behind many other proofs.
+
+The others are submitted first. The winning PoSt comes once the first of them is worked on; when it
+is proved, the others are cancelled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from torchzk import cli
+from torchzk.errors import ConfigError, NotFoundError
+from torchzk.serving.calls import Client, proof_of
+from torchzk.serving.wire import proving_pb2 as wire
+
+_LOOK = 0.02
+"""Seconds between two looks at whether a job has begun."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One urgent proof behind others."""
+
+    behind: int
+    """Jobs that had not ended when it came."""
+    start_seconds: float
+    """Until a device took it up, by the service's clock."""
+    total_seconds: float
+    """Until its proof was there, by the client's."""
+
+
+def latency(args: argparse.Namespace, screen: cli.Screen, client: Client) -> cli.Report:
+    """Let `args.urgent` wait behind `args.count` of `args.request`, `args.runs` times.
+
+    Raises:
+        NoProofError: It was not proved, or of the others none was.
+        ConfigError: Somebody else's jobs are there.
+    """
+    status = client.call("GetStatus", wire.GetStatusRequest(), wire.GetStatusResponse)
+    there = sum(queue.pending + queue.in_progress for queue in status.queues)
+    if there:
+        raise ConfigError(f"the service has {there} jobs; measure on one that has none")
+    # which loads what is not loaded, too
+    alone = [_prove(client, args.request, "alone") for _ in range(2)][-1]
+    _prove(client, args.urgent, "warm")
+    waits = [measure_wait(client, args.request, args.urgent, args.count) for _ in range(args.runs)]
+    for n, wait in enumerate(waits, 1):
+        screen.answer(
+            f"  [{n}/{args.runs}] behind {wait.behind} jobs: started after"
+            f" {wait.start_seconds:.3f}s, proved after {wait.total_seconds:.3f}s"
+        )
+    longest = max(wait.start_seconds for wait in waits)
+    screen.answer(f"one {args.type} alone: {alone:.3f}s; longest start: {longest:.3f}s")
+    return {
+        "type": args.type,
+        "behind": [wait.behind for wait in waits],
+        "start_seconds": [wait.start_seconds for wait in waits],
+        "total_seconds": [wait.total_seconds for wait in waits],
+        "alone_seconds": alone,
+        "within_one_proof": longest <= alone,
+    }
+
+
+def measure_wait(
+    client: Client,
+    queued: wire.SubmitProofRequest,
+    urgent: wire.SubmitProofRequest,
+    count: int,
+) -> Wait:
+    """One wait; the service is left without jobs.
+
+    Raises:
+        NoProofError: The urgent one was not proved.
+    """
+    jobs = [_submit(client, queued, "queued") for _ in range(count)]
+    try:
+        # a moment at which one is worked on, not one at which none has begun
+        pending, running = _queue_of(client)
+        while pending and not running:
+            time.sleep(_LOOK)
+            pending, running = _queue_of(client)
+        began = time.monotonic()
+        request = wire.ProveRequest(submit=_named(urgent, "urgent"))
+        result = client.call("Prove", request, wire.ProveResponse).result
+        total = time.monotonic() - began
+        proof_of(result)
+    finally:
+        cancel_all(client, jobs)
+    return Wait(pending + running, result.queue_wait_ms / 1000, total)
+
+
+def cancel_all(client: Client, jobs: Sequence[str]) -> None:
+    """Cancel jobs, those that have ended too, and wait until none is there."""
+    for job in reversed(jobs):
+        with suppress(NotFoundError):
+            client.call(
+                "CancelProof", wire.CancelProofRequest(job_id=job), wire.CancelProofResponse
+            )
+    for job in jobs:
+        with suppress(NotFoundError):
+            client.call("AwaitProof", wire.AwaitProofRequest(job_id=job), wire.AwaitProofResponse)
+
+
+def _queue_of(client: Client) -> tuple[int, int]:
+    """Jobs that wait and that run."""
+    said = client.call("GetStatus", wire.GetStatusRequest(), wire.GetStatusResponse)
+    return sum(q.pending for q in said.queues), sum(q.in_progress for q in said.queues)
+
+
+def _named(request: wire.SubmitProofRequest, what: str) -> wire.SubmitProofRequest:
+    made = wire.SubmitProofRequest()
+    made.CopyFrom(request)
+    made.request_id = f"latency-{what}-{uuid.uuid4()}"
+    return made
+
+
+def _submit(client: Client, request: wire.SubmitProofRequest, what: str) -> str:
+    said = client.call("SubmitProof", _named(request, what), wire.SubmitProofResponse)
+    return said.job_id
+
+
+def _prove(client: Client, request: wire.SubmitProofRequest, what: str) -> float:
+    began = time.monotonic()
+    asked = wire.ProveRequest(submit=_named(request, what))
+    proof_of(client.call("Prove", asked, wire.ProveResponse).result)
+    return time.monotonic() - began
