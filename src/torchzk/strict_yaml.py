@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 
 from torchzk.errors import ConfigError, one_line
+from torchzk.small_files import read_small
 
 _Dataclass = TypeVar("_Dataclass")
 _UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
@@ -91,10 +92,7 @@ def read(cls: type[_Dataclass], path: Path) -> _Dataclass:
         ConfigError: With file, line and dotted key of the fault.
     """
     try:
-        if not path.is_file():
-            raise ConfigError(f"{path}: not a file")
-        with path.open("rb") as stream:
-            raw = stream.read(_MAX_BYTES + 1)
+        raw = read_small(path, _MAX_BYTES)
         if len(raw) > _MAX_BYTES:
             raise ConfigError(f"{path}: longer than {_MAX_BYTES} bytes, so no config")
         node = yaml.compose(raw.decode(), Loader=_Composer)

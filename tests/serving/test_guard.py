@@ -98,7 +98,7 @@ def test_a_token_that_is_none(tmp_path: Path, text: str, mode: int, message: str
 def test_a_token_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="token: No such file"):
         read_token(tmp_path / "token")
-    with pytest.raises(ConfigError, match="Is a directory"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         read_token(tmp_path)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from torchzk.errors import KeyFileError
+from torchzk.errors import KeyFileError, one_line
 from torchzk.files import atomic_write
+from torchzk.small_files import read_json
 
 _MARK = "made from known toxic waste: anybody who has it can forge proofs; for development alone"
 _MAX_BYTES = 1 << 16
@@ -31,16 +32,16 @@ def is_marked_insecure(key: Path, sector_size: int) -> bool:
         KeyFileError: The file is no such JSON, or says another sector size.
     """
     path = key.with_suffix(".meta")
-    if not path.is_file():
-        return False
     try:
-        with path.open("rb") as file:
-            meta = json.loads(file.read(_MAX_BYTES))
+        meta = read_json(path, _MAX_BYTES)
+    except FileNotFoundError:
+        return False
     except OSError as e:
         raise KeyFileError(f"{path}: cannot read: {e.strerror}") from e
-    except (ValueError, RecursionError) as e:
-        raise KeyFileError(f"{path}: not JSON: {e}") from e
-    if not isinstance(meta, dict) or meta.get("sector_size") != sector_size:
+    except ValueError as e:
+        raise KeyFileError(f"{path}: not JSON: {one_line(e)}") from e
+    size = meta.get("sector_size") if isinstance(meta, dict) else None
+    if type(size) is not int or size != sector_size:
         raise KeyFileError(
             f"{path}: must be a JSON object with sector_size {sector_size}; "
             "this key is of another circuit, or the file is damaged"

@@ -7,20 +7,19 @@ ratio can be told from the key itself.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from torchzk.errors import InputError, KeyFileError
+from torchzk.errors import InputError, KeyFileError, one_line
 from torchzk.groth16.keys import VerifyingKey
 from torchzk.params.curves import G1, G2, Point
 from torchzk.params.fields import FR
 from torchzk.params.integers import neg
 from torchzk.params.library_points import scalar_mul
+from torchzk.small_files import read_json
 
 
 # what holds secrets does not show them
@@ -58,13 +57,12 @@ def load_toxic_waste(path: Path) -> ToxicWaste:
     """
     names = [field.name for field in fields(ToxicWaste)]
     try:
-        with path.open("rb") as file:
-            # five short strings: whatever is longer is something else
-            raw = json.loads(file.read(1 << 16), object_pairs_hook=_unique)
+        # five short strings: whatever is longer is something else
+        raw = read_json(path, 1 << 16)
     except OSError as e:
         raise InputError(f"{path}: cannot read: {e.strerror}") from e
-    except (ValueError, RecursionError) as e:
-        raise InputError(f"{path}: not JSON with five secrets: {e}") from e
+    except ValueError as e:
+        raise InputError(f"{path}: not JSON with five secrets: {one_line(e)}") from e
     if not isinstance(raw, dict) or raw.keys() != set(names):
         raise InputError(f"{path}: must be a JSON object of exactly {', '.join(names)}")
     return ToxicWaste(*(_secret(raw[name], f"{path}: {name}") for name in names))
@@ -104,12 +102,6 @@ def _dev_points() -> tuple[Point, Point, Point, Point]:
         scalar_mul(G2, DEV.gamma, G2.generator),
         scalar_mul(G2, DEV.delta, G2.generator),
     )
-
-
-def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) != len(pairs):
-        raise ValueError("a key stands twice")
-    return dict(pairs)
 
 
 def _secret(value: Any, where: str) -> int:

@@ -79,7 +79,7 @@ def _recall(note: Path, state: dict[str, int]) -> str | None:
         digest = facts["blake2b"]
         if {key: facts[key] for key in state} == state and len(bytes.fromhex(digest)) == 64:
             return str(digest)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         # there is none, or it is damaged: it is made again
         pass
     return None

@@ -174,8 +174,8 @@ class Service:
         """
         now = self._clock()
         # no wait can be so long, nor anybody
-        endless = seconds is None or seconds >= threading.TIMEOUT_MAX
-        stop = Stop(None if endless else now + seconds, self._clock)
+        limited = seconds is not None and seconds < threading.TIMEOUT_MAX
+        stop = Stop(now + (seconds or 0.0) if limited else None, self._clock)
         job = Job(name, work, priority, stop, now - age, proven, on_end)
         with self._monitor:
             self._monitor.wait_for(

@@ -17,6 +17,7 @@ import grpc
 
 from torchzk.errors import ConfigError
 from torchzk.serving.serve_config import TlsConfig
+from torchzk.small_files import read_small
 
 _HEALTH = "/grpc.health.v1.Health/"
 _SHORTEST = 16
@@ -65,9 +66,7 @@ def read_token(path: Path) -> str:
         ConfigError: There is no such file, others can read it, or it holds no token.
     """
     try:
-        with path.open("rb") as file:
-            status = path.stat()
-            raw = file.read(4097)
+        status, raw = path.stat(), read_small(path, 4096)
     except OSError as e:
         raise ConfigError(f"token_file: {path}: {e.strerror}") from e
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
