@@ -67,6 +67,12 @@ def golden() -> Path:
     return GOLDEN
 
 
+@pytest.fixture(scope="session")
+def dev_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where dev keys, and constraints in `blocks`, lie for a whole run: the first makes them."""
+    return tmp_path_factory.mktemp("dev_keys")
+
+
 @pytest.fixture(autouse=True)
 def poison(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fill every fresh integer tensor with a pattern: unwritten output must look wrong."""

@@ -68,16 +68,13 @@ Opened = tuple[api.Session, api.Keys]
 
 
 @pytest.fixture(scope="module")
-def opened(
-    tmp_path_factory: pytest.TempPathFactory, device: torch.device
-) -> Iterator[Callable[[str], Opened]]:
-    """A session of a kind at 2 KiB and its dev keys, made once for the module."""
-    folder = tmp_path_factory.mktemp("keys")
+def opened(dev_keys: Path, device: torch.device) -> Iterator[Callable[[str], Opened]]:
+    """A session of a kind at 2 KiB and its dev keys, opened once for the module."""
     with ExitStack() as stack:
 
         @cache
         def of(kind: str) -> Opened:
-            session = session_of(kind, folder, device)
+            session = session_of(kind, dev_keys, device)
             return session, stack.enter_context(api.get_keys(session))
 
         yield of

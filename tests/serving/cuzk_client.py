@@ -223,9 +223,9 @@ def many(stub: Any) -> dict[str, Any]:
     status_seconds = time.monotonic() - began
     for future in waiting[:100]:
         future.cancel()
-    results = [shown(f.result(timeout=20).result) for f in futures]
+    results = [shown(f.result(timeout=120).result) for f in futures]
     stub.CancelProof(pb.CancelProofRequest(job_id=job))
-    ends = [f.result(timeout=20).status for f in waiting[100:]]
+    ends = [f.result(timeout=120).status for f in waiting[100:]]
     return {
         "winning": results,
         "status_seconds": status_seconds,
@@ -234,36 +234,76 @@ def many(stub: Any) -> dict[str, Any]:
     }
 
 
-def real(stub: Any) -> dict[str, Any]:
-    """One PoSt of the job file beside the stubs, twice: damaged, and as it is."""
-    said = json.loads((Path(sys.argv[1]) / "job.json").read_text())
-    proofs = [base64.b64decode(p) for p in said["vanilla_proofs"]]
-    kinds = {"window": pb.WINDOW_POST_PARTITION, "winning": pb.WINNING_POST}
-    request = pb.SubmitProofRequest(
-        request_id="real",
+def request_of(job: Path) -> Any:
+    """What is asked for by a job file, or by cuzk's wrapper of a C1 output."""
+    said = json.loads(job.read_text())
+    if "Phase1Out" in said:
+        return pb.SubmitProofRequest(
+            request_id=job.stem,
+            proof_kind=pb.POREP_SEAL_COMMIT,
+            sector_size=said["SectorSize"],
+            vanilla_proof=job.read_bytes(),
+            sector_number=said["SectorNum"],
+            miner_id=1000,
+        )
+    kinds = {
+        "window": pb.WINDOW_POST_PARTITION,
+        "winning": pb.WINNING_POST,
+        "update": pb.SNAP_DEALS_UPDATE,
+    }
+    hashes = ("randomness", "comm_r_old", "comm_r_new", "comm_d_new")
+    return pb.SubmitProofRequest(
+        request_id=job.stem,
         proof_kind=kinds[said["kind"]],
         sector_size=said["sector_size"],
-        vanilla_proofs=proofs,
+        vanilla_proofs=[base64.b64decode(p) for p in said["vanilla_proofs"]],
         miner_id=said["miner_id"],
-        randomness=bytes.fromhex(said["randomness"]),
+        **{name: bytes.fromhex(said[name]) for name in hashes if name in said},
     )
+
+
+def damaged(request: Any) -> Any:
+    """The same id, and a proof of which one bit is wrong."""
     bad = pb.SubmitProofRequest()
     bad.CopyFrom(request)
-    damaged = bytearray(proofs[0])
-    damaged[20] ^= 1
-    bad.vanilla_proofs[0] = bytes(damaged)
-    failed = shown(prove(stub, bad))
-    unknown = code_of(lambda: stub.AwaitProof(pb.AwaitProofRequest(job_id="none")))
-    began = time.monotonic()
-    done = shown(prove(stub, request, timeout=280))
-    return {
-        "bad": failed,
-        "unknown": unknown[0],
+    if request.vanilla_proof:
+        said = json.loads(request.vanilla_proof)
+        inner = json.loads(base64.b64decode(said["Phase1Out"]))
+        inner["comm_r"][0] ^= 1
+        said["Phase1Out"] = base64.b64encode(json.dumps(inner).encode()).decode()
+        bad.vanilla_proof = json.dumps(said).encode()
+        return bad
+    raw = bytearray(request.vanilla_proofs[0])
+    raw[20] ^= 1
+    bad.vanilla_proofs[0] = bytes(raw)
+    return bad
+
+
+def real(stub: Any) -> dict[str, Any]:
+    """The jobs beside the stubs, each of them damaged and then as it is; and all eight calls."""
+    requests = [request_of(job) for job in sorted((Path(sys.argv[1]) / "jobs").iterdir())]
+    said: dict[str, Any] = {"bad": {}, "done": {}, "keys": {}}
+    for request in requests:
+        said["bad"][request.request_id] = shown(prove(stub, damaged(request)))
         # of one id, but of two payloads: a job each
-        "done": [request.request_id, *done[1:]],
-        "seconds": time.monotonic() - began,
-        "metrics": stub.GetMetrics(pb.GetMetricsRequest()).prometheus_text,
-    }
+        said["done"][request.request_id] = shown(prove(stub, request, timeout=1200))
+    unknown = code_of(lambda: stub.AwaitProof(pb.AwaitProofRequest(job_id="none")))
+    again = pb.SubmitProofRequest()
+    again.CopyFrom(requests[0])
+    again.request_id = "unwanted"
+    job = stub.SubmitProof(again).job_id
+    stub.CancelProof(pb.CancelProofRequest(job_id=job))
+    said["cancelled"] = shown(stub.AwaitProof(pb.AwaitProofRequest(job_id=job)))
+    for key in stub.GetStatus(pb.GetStatusRequest()).loaded_srs:
+        evicted = stub.EvictSRS(pb.EvictSrsRequest(circuit_id=key.circuit_id))
+        load = [stub.PreloadSRS(pb.PreloadSrsRequest(circuit_id=key.circuit_id)) for _ in range(2)]
+        said["keys"][key.circuit_id] = [
+            evicted.was_loaded,
+            evicted.freed_bytes == key.size_bytes > 0,
+            *(answer.already_loaded for answer in load),
+        ]
+    text = stub.GetMetrics(pb.GetMetricsRequest()).prometheus_text
+    return said | {"unknown": unknown[0], "metrics": text}
 
 
 if __name__ == "__main__":

@@ -1,29 +1,76 @@
-"""The whole service, as its command starts it, proves for a client of cuzk; keys and all."""
+"""The whole service, as its command starts it, proves for a client of cuzk; keys and all.
+
+Where there is CUDA, all four kinds. Beside torch, Triton and what tests need, that is these wheels
+of `constraints.txt`, with grpcio-tools for the client's stubs:
+
+    grpcio grpcio-health-checking grpcio-reflection grpcio-tools protobuf prometheus-client
+    py-arkworks-bls12381
+
+    PYTHONPATH=src:tests python -m pytest -q tests/serving/test_real_service.py
+"""
 
 from __future__ import annotations
 
-import shutil
+import gzip
+import json
+import lzma
 import signal
 from pathlib import Path
 
 import pytest
+import torch
 
 from serving.services import REAL, cuzk_client, make_stubs, service
-from torchzk import api
+from torchzk import api, client
 from torchzk.config import CircuitConfig, Config
 
+ON_CUDA = torch.cuda.is_available()
+DEVICE, BACKEND = ("cuda", "triton") if ON_CUDA else ("cpu", "torch")
+JOBS = {
+    "window": "jobs/sector2k_a_window1.bincode.json",
+    "winning": "jobs/sector2k_a_winning.bincode.json",
+    "update": "jobs/sector2k_a_update.bincode.json.gz",
+    "porep": "c1/sector2k_a_c1_wrapper.json.xz",
+}
+NAMES = {
+    "window": "window_post",
+    "winning": "winning_post",
+    "update": "snap_update",
+    "porep": "porep_c2",
+}
+IDS = {"window": "wpost-2k", "winning": "winning-2k", "update": "snap-2k", "porep": "porep-2k"}
+BAD = {
+    "window": "is not the Poseidon hash",
+    "winning": "is not the Poseidon hash",
+    "update": "",
+    "porep": "",
+}
+POSTS = ("window", "winning")
+OF_SECTORS = pytest.param(
+    ("porep", "update"),
+    marks=() if ON_CUDA else pytest.mark.full("keys and proofs of half an hour on a CPU"),
+    id="porep and update",
+)
 
-def config_of(folder: Path, kind: str) -> Path:
+
+def unpack(packed: Path) -> bytes:
+    raw = packed.read_bytes()
+    return {".gz": gzip.decompress, ".xz": lzma.decompress}.get(packed.suffix, bytes)(raw)
+
+
+def config_of(folder: Path, keys: Path, kinds: tuple[str, ...]) -> Path:
+    circuits = "".join(f"  - {{kind: {k}, sector_size: 2KiB, keys: dev}}\n" for k in kinds)
     path = folder / "serve.yaml"
     path.write_text(
         f"""
-circuits: [{{kind: {kind}, sector_size: 2KiB, keys: dev}}]
+circuits:
+{circuits}
 listen: 127.0.0.1:0
 data: data
-device: cpu
-backend: torch
-key_cache: keys
-block_cache: blocks
+device: {DEVICE}
+backend: {BACKEND}
+key_cache: {keys}
+block_cache: {keys / "blocks"}
 runs: runs
 runs_every: 1s
 runs_limit: {{count: 3}}
@@ -32,45 +79,42 @@ runs_limit: {{count: 3}}
     return path
 
 
-def verify(folder: Path, kind: str, job_file: Path, proof: bytes) -> None:
+def verify(keys: Path, kind: str, job_file: Path, proof: bytes) -> None:
     """Against the key that the service has made."""
     config = Config(
         circuit=CircuitConfig(kind=kind, sector_size=2048),  # type: ignore[arg-type]
         keys="dev",
-        key_cache=folder / "keys",
-        block_cache=folder / "blocks",
-        device="cpu",
-        backend="torch",
+        key_cache=keys,
+        block_cache=keys / "blocks",
+        device=DEVICE,
+        backend=BACKEND,  # type: ignore[arg-type]
     )
     session = api.open_session(config)
     job = api.load_job(session, job_file)
     api.verify(session, job, proof, api.get_verifying_key(session))
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        ("window", "sector2k_a_window1"),
-        pytest.param(
-            "winning",
-            "sector2k_a_winning",
-            marks=pytest.mark.full("a key of 19,000 constraints and a proof, a minute and a half"),
-        ),
-    ],
-)
-def test_a_proof_for_cuzks_client(golden: Path, tmp_path: Path, kind: str, name: str) -> None:
+@pytest.mark.parametrize("kinds", [pytest.param(POSTS, id="window and winning"), OF_SECTORS])
+def test_proofs_for_cuzks_client(
+    golden: Path, tmp_path: Path, dev_keys: Path, kinds: tuple[str, ...]
+) -> None:
     stubs = tmp_path / "stubs"
-    stubs.mkdir()
+    (stubs / "jobs").mkdir(parents=True)
     make_stubs(stubs)
-    job_file = golden / "jobs" / f"{name}.bincode.json"
-    shutil.copy(job_file, stubs / "job.json")
-    config = config_of(tmp_path, kind)
+    jobs = {kind: stubs / "jobs" / f"{kind}.json" for kind in kinds}
+    for kind, job in jobs.items():
+        job.write_bytes(unpack(golden / JOBS[kind]))
+    config = config_of(tmp_path, dev_keys, kinds)
     with service(config, REAL) as (process, where):
         said = cuzk_client(stubs, where, "real")
-        assert said["bad"][1] == "FAILED" and "is not the Poseidon hash" in said["bad"][3]
-        job_id, status, proof, message = said["done"]
-        assert (job_id, status, message) == ("real", "COMPLETED", "")
-        verify(tmp_path, kind, job_file, bytes.fromhex(proof))
+        for kind, job in jobs.items():
+            _, status, proof, message = said["bad"][kind]
+            assert (status, proof) == ("FAILED", "") and BAD[kind] in message, message
+            job_id, status, proof, message = said["done"][kind]
+            assert (status, message) == ("COMPLETED", "") and job_id.startswith(kind)
+            verify(dev_keys, kind, job, bytes.fromhex(proof))
+        assert said["cancelled"][:3] == ["unwanted", "CANCELLED", ""]
+        assert said["keys"] == {IDS[kind]: [True, True, False, True] for kind in kinds}
         assert said["unknown"] == "NOT_FOUND"
         counted = 'torchzk_calls_refused_total{call="AwaitProof",status="NOT_FOUND"} 1.0'
         assert counted in said["metrics"].splitlines()
@@ -80,10 +124,42 @@ def test_a_proof_for_cuzks_client(golden: Path, tmp_path: Path, kind: str, name:
     with service(config, REAL) as (process, where):
         again = cuzk_client(stubs, where, "real")
         # what it has proved it has proved
-        assert again["done"] == said["done"] and again["seconds"] < 2
+        assert again["done"] == said["done"]
+        for name in map(NAMES.get, kinds):
+            assert f'torchzk_jobs_joined_total{{proof_kind="{name}"}} 1.0' in again["metrics"]
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
         assert process.stderr and '"event": "stopped", "jobs_left": 0' in process.stderr.read()
     # one more may be there that was being written when the process was killed
     traces = [path.read_text() for path in (tmp_path / "runs").glob("*/trace.json")]
     assert 1 <= len(traces) <= 4 and '"ph": "X"' in "".join(traces)
+
+
+FLAGS = {"window": ("-t", "wpost", "--vanilla"), "porep": ("-t", "porep", "--c1")}
+TO_SPARE = () if ON_CUDA else (pytest.mark.full("two proofs of seconds each, 100 waiting"),)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("window", marks=TO_SPARE),
+        pytest.param("porep", marks=OF_SECTORS.marks),
+    ],
+)
+def test_a_winning_post_does_not_wait_for_a_hundred_others(
+    golden: Path,
+    tmp_path: Path,
+    dev_keys: Path,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+) -> None:
+    queued, urgent = tmp_path / "queued.json", tmp_path / "urgent.json"
+    queued.write_bytes(unpack(golden / JOBS[kind]))
+    urgent.write_bytes(unpack(golden / JOBS["winning"]))
+    with service(config_of(tmp_path, dev_keys, ("winning", kind)), REAL) as (_, where):
+        flags = [*FLAGS[kind], str(queued), "--sector-size", "2KiB", "--miner-id", "1000"]
+        code = client.main(["latency", "-a", where, *flags, "--urgent", str(urgent), "--json"])
+        said = json.loads(capsys.readouterr().out)
+        assert code == 0, said
+        assert said["behind"] == [100] * 3
+        assert said["within_one_proof"], said
