@@ -133,6 +133,8 @@ def find_config(path_or_name: str | Path) -> Path:
     for candidate in candidates:
         if candidate.is_file():
             return candidate
+    if given.is_dir():
+        raise ConfigError(f"{given}: is a folder, and no config")
     names = [path.name for path in shipped]
     near = difflib.get_close_matches(given.name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"shipped: {', '.join(names) or 'none'}"

@@ -132,7 +132,10 @@ class _Reader:
         try:
             return cls(**found)
         except ConfigError as e:
-            raise ConfigError(f"{self.path}: {at}{one_line(e, _MOST_WORDS)}") from e
+            name, _, why = one_line(e, _MOST_WORDS).partition(": ")
+            first = name.partition(".")[0]
+            key = next((k for k, _ in node.value if k.value == first), node)
+            raise self.fault(key, f"{at}{name}", why) from e
 
     def value(self, hint: Any, node: yaml.Node, at: str) -> Any:
         """One value of the type `hint`."""
