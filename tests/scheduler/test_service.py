@@ -221,6 +221,22 @@ def test_a_deadline_takes_effect_wherever_the_job_is() -> None:
     assert isinstance(running.error, ExpiredError) and device.used == 0
 
 
+def test_a_deadline_that_no_wait_can_express_is_none() -> None:
+    hook, reached, go = gate()
+    referee, device, now = Referee(), FakeDevice(), [0.0]
+    with watchdog(), Service(setups(device, workers=1), clock=lambda: now[0]) as service:
+        # the most milliseconds that a client can say
+        endless = service.submit(
+            "a", FakeJob("a", Script(hooks={"compute": hook}), referee), seconds=2.0**64 / 1000
+        )
+        assert reached.wait(120)
+        waiting = service.submit("b", FakeJob("b", Script(), referee), seconds=0.05)
+        now[0] = 0.1
+        assert waiting.wait(120) is JobState.EXPIRED
+        go.set()
+        assert endless.wait(120) is JobState.DONE
+
+
 def test_a_failing_partition_stops_its_siblings_and_then_the_job_ends() -> None:
     hook, reached, go = gate()
     referee, device = Referee(), FakeDevice()
