@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from itertools import permutations
@@ -18,6 +19,7 @@ from torchzk.circuits.registry import get_circuit
 from torchzk.config import CircuitConfig
 from torchzk.errors import ResourceError
 from torchzk.scheduler import key_store
+from torchzk.scheduler import residents as residents_module
 from torchzk.scheduler import session as session_module
 from torchzk.scheduler.memory_budget import MemoryBudget
 from torchzk.scheduler.residents import Residents, Share, partition_room
@@ -152,6 +154,38 @@ def test_partitions_have_what_is_left_as_keys_come_and_go(monkeypatch: pytest.Mo
             assert budget.total >= max(s.sizes.witness.given for s in (one, two))
         assert budget.total == alone
     assert woken == [alone, woken[1], alone]
+
+
+def test_a_key_waits_for_plans_that_do_not_know_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Card(monkeypatch, 400 * GB)
+    one, two = card.session("porep"), card.session("update")
+    counted, there = threading.Event(), threading.Event()
+    budget = MemoryBudget("cuda:0", 1)
+    budget.watch(counted.set)
+    card.residents.watch(GPU, budget)
+
+    def load() -> None:
+        with card.residents.hold(two, None):
+            there.set()
+
+    loading = threading.Thread(target=load)
+    with card.residents.computing(GPU):
+        loading.start()
+        assert counted.wait(60)
+        # whoever begins now knows of it, and is not waited for
+        assert one.beside > 0
+        with card.residents.computing(GPU):
+            pass
+        assert not there.is_set()
+    loading.join(60)
+    assert there.is_set() and one.beside == 0
+
+
+def test_a_key_does_not_wait_for_a_device_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residents_module, "_PATIENCE", 0.0)
+    card = Card(monkeypatch, 400 * GB)
+    with card.residents.computing(GPU), card.residents.hold(card.session("update"), None) as place:
+        assert place == "device"
 
 
 def test_sites_that_do_not_know_of_each_other_are_refused_together(

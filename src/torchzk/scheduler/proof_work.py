@@ -118,7 +118,8 @@ class ProofPartition:
         if self._staged is None:
             raise ProtocolError(f"partition {self._index} is computed before it is staged")
         session = self._site.session
-        with _current(compute_stream(session.device)):
+        at_work = session.residents.computing(session.device)
+        with at_work, _current(compute_stream(session.device)):
             self._staged.hold(session.device)
             self._site.plan()
             try:

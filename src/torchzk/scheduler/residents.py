@@ -21,6 +21,9 @@ from torchzk.scheduler.plan import KeyPlace, Place, Plan
 if TYPE_CHECKING:
     from torchzk.scheduler.session import Session
 
+_PATIENCE = 60.0
+"""Seconds that a key waits for kernels, which take one or two; a device may hang."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Resident:
@@ -53,6 +56,8 @@ class Residents:
         self._residents: list[_Resident] = []
         self._budgets: WeakKeyDictionary[MemoryBudget, torch.device] = WeakKeyDictionary()
         self._guard = threading.RLock()
+        self._at_work: dict[torch.device, set[object]] = {}
+        self._left = threading.Condition(self._guard)
 
     def beside(self, device: torch.device, circuit: str) -> int:
         """Bytes that others keep on the device: all but the circuit's own key, or its last."""
@@ -77,11 +82,25 @@ class Residents:
             self._budgets[budget] = device
 
     @contextmanager
+    def computing(self, device: torch.device) -> Iterator[None]:
+        """While the kernels of a partition run there, by the plan of its beginning."""
+        one = object()
+        with self._guard:
+            self._at_work.setdefault(device, set()).add(one)
+        try:
+            yield
+        finally:
+            with self._left:
+                self._at_work[device].remove(one)
+                self._left.notify_all()
+
+    @contextmanager
     def hold(self, session: Session, place: Place | None) -> Iterator[Place | None]:
         """Find a place for the key of a session, and count it until the context ends.
 
         It goes to the device if it fits there and leaves all others enough to prove with their
-        keys where they are, and otherwise to the host.
+        keys where they are, and otherwise to the host. Partitions whose plan does not know of it
+        are done before the context begins.
 
         Args:
             place: Where it must lie; None to choose.
@@ -102,6 +121,7 @@ class Residents:
             self._residents.append(resident)
             self._resize(session.device, room)
         try:
+            self._let_finish(session.device)
             yield place
         finally:
             self._release(resident)
@@ -138,6 +158,15 @@ class Residents:
             plan = r.session.plan if on_cpu else r.session.plan_beside(r.place, beside)
             shares.append(Share(plan, beside, r.session.sizes.witness.given))
         return partition_room(str(device), shares)
+
+    def _let_finish(self, device: torch.device) -> None:
+        """Wait for those who compute now, a while; on a CPU nobody's plan changes."""
+        if device.type == "cpu":
+            return
+        with self._left:
+            now = self._at_work.setdefault(device, set())
+            before = now.copy()
+            self._left.wait_for(lambda: before.isdisjoint(now), _PATIENCE)
 
     def _resize(self, device: torch.device, room: int) -> None:
         for budget, of in list(self._budgets.items()):
