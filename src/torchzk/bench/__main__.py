@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchzk import cli
 from torchzk.bench import sweep_command
@@ -18,6 +19,9 @@ from torchzk.bench.cases import BENCHMARKS, select
 from torchzk.bench.proof_cases import PROOFS, is_proof, select_proofs
 from torchzk.scheduler.progress import Progress
 from torchzk.summary import print_facts, size
+
+if TYPE_CHECKING:
+    from torchzk.bench.rows import Result
 
 _ROWS = Path("runs") / "bench"
 _INPUTS = Path("runs") / "inputs"
@@ -97,9 +101,7 @@ def _bench(wrong: list[str], args: argparse.Namespace, screen: cli.Screen) -> cl
             from torchzk.backends import choose_backend, compile_ahead, variant_on
             from torchzk.bench import conditions
             from torchzk.bench.proof_session import run_proofs
-            from torchzk.bench.proof_table import print_proofs
             from torchzk.bench.session import run_all
-            from torchzk.bench.table import print_table
             from torchzk.scheduler.devices import find_device
         device = find_device(args.device)
         choice = choose_backend(args.backend or "auto", device)
@@ -137,19 +139,29 @@ def _bench(wrong: list[str], args: argparse.Namespace, screen: cli.Screen) -> cl
         )
     results = [result for result, _ in done]
     wrong += [r.benchmark.name for r in results if not r.exact] + not_right
+    rows = [row for _, row in done] + proven
     if results or not proofs:
-        print_table(screen.console, results, gpu=device.type == "cuda")
+        _show_results(screen, results, gpu=device.type == "cuda")
     if proofs:
+        from torchzk.bench.proof_table import print_proofs
+
         print_proofs(screen.console, proven)
-    where = args.out or _ROWS
     kept = [("backend", str(choice), ""), ("device", str(facts["device"]), "")]
-    print_facts(screen.console, [*kept, ("rows", f"{len(done) + len(proven)}, in {where}", "")])
+    kept.append(("rows", f"{len(rows)}, in {args.out or _ROWS}", ""))
+    print_facts(screen.console, kept)
+    for name in wrong:
+        screen.line(f"WRONG: {name}", "bold red")
+    return {"ok": not wrong, "wrong": wrong, "rows": rows}
+
+
+def _show_results(screen: cli.Screen, results: Sequence[Result], *, gpu: bool) -> None:
+    """The table of operations, and which of them took more memory than they may."""
+    from torchzk.bench.table import print_table
+
+    print_table(screen.console, results, gpu=gpu)
     for r in results:
         if r.within_limit is False:
             screen.warn(f"{r.benchmark.name}: took {size(r.times.peak_bytes or 0)} of scratch")
-    for name in wrong:
-        screen.line(f"WRONG: {name}", "bold red")
-    return {"ok": not wrong, "wrong": wrong, "rows": [row for _, row in done] + proven}
 
 
 def _file(out: Path | None, group: str) -> Path:
