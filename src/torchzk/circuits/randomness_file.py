@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from torchzk.circuits.job_head import element
@@ -25,4 +26,8 @@ def _pair(node: Node) -> Randomisers:
 
 
 def _scalar(node: Node) -> int:
+    value = node.value
+    if not (isinstance(value, str) and re.fullmatch("[0-9a-fA-F]{64}", value)):
+        # as it stands it may be a secret, in another form
+        node.fail("must be 64 hex digits, of 32 little-endian bytes")
     return int.from_bytes(element(node), "little")
