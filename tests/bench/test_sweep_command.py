@@ -13,6 +13,7 @@ from torchzk.bench import sweep_prover
 from torchzk.bench.__main__ import run as bench
 from torchzk.circuits.post_shapes import post_shape
 from torchzk.scheduler import session
+from torchzk.scheduler.device_budget import prepare_memory
 
 ROWS = Path("runs/bench/sweep.jsonl")
 FLAGS = ["sweep", "window2k", "--device", "cpu", "--backend", "torch", "--no-pictures"]
@@ -75,6 +76,27 @@ def test_a_sweep_that_was_stopped_is_taken_up(monkeypatch: pytest.MonkeyPatch) -
     for other in ([*flags, "other"], [*FLAGS, "--resume", "--commit", "this"]):
         assert bench(other) == 1
     assert [row["policy"] for row in rows()] == ALL
+
+
+def test_a_key_on_the_host_and_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU the places are one, but the way through them is that of a GPU."""
+    monkeypatch.setattr(sweep_prover.ServiceProver, "_refuse", lambda *_: None)
+    limits = list[int | None]()
+
+    def prepare(device: Any, limit: int | None) -> None:
+        limits.append(limit)
+        prepare_memory(device, limit)
+
+    monkeypatch.setattr(session, "prepare_memory", prepare)
+    flags = ["--policies", "two-locks", "--partitions", "1", "--limits", "48,none"]
+    assert bench([*FLAGS, *flags, "--residency", "host"]) == 0
+    gb = 10**9
+    assert [(r["residency"], r["limit"], r["right"]) for r in rows()] == [
+        ("host", None, True),
+        ("host", 48 * gb, True),
+    ]
+    # the key is made with all there is, then moved; in the end the limit is lifted
+    assert limits == [None, None, None, 48 * gb, None]
 
 
 def test_no_time_left_leaves_all_out(capsys: pytest.CaptureFixture[str]) -> None:

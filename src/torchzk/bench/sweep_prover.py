@@ -115,8 +115,7 @@ class ServiceProver:
             ConfigError: On a CPU a key has no other place, and no limit is kept.
             ResourceError: The key does not fit, or a partition does not.
         """
-        if self.place.device.type != "cuda" and setting.place != ("device", None):
-            raise ConfigError(f"{setting.name}: on a {self.place.device} there is no such place")
+        self._refuse(setting)
         to_host = setting.residency == "host"
         if not self._keys or (to_host and self._keys[0].stays):
             # made and moved with all the memory there is
@@ -203,6 +202,10 @@ class ServiceProver:
         self._sessions = self._open(limit)
         for session in self._sessions:
             session.take_constraints(before)
+
+    def _refuse(self, setting: Setting) -> None:
+        if self.place.device.type != "cuda" and setting.place != ("device", None):
+            raise ConfigError(f"{setting.name}: on a {self.place.device} there is no such place")
 
     def _make_keys(self) -> None:
         """The same on every device, for dev keys are made of the same numbers."""
