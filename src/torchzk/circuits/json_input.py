@@ -263,6 +263,6 @@ def _locate(text: str, pattern: re.Pattern[str]) -> str:
 
 
 def _unknown_key(key: object, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(key, known, 1) if isinstance(key, str) else []
+    near = difflib.get_close_matches(key[:_SHOWN], known, 1) if isinstance(key, str) else []
     hint = f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(known)}"
     return f"the key {show(key)} is unknown; {hint}"
