@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.layout_samples import POREP, bincode, element, example, leaves
+from fuzz.layout_samples import LARGE, SMALL, bincode, element, example, leaves, porep
 from fuzz.mutators import json_text, slots
 from fuzz.target import Read, Target
 from torchzk.circuits.c1 import C1
@@ -22,31 +22,42 @@ from torchzk.circuits.porep_layout import challenge_layout
 from torchzk.errors import InputError
 from torchzk.params.fields import FR
 
-LAYOUT = challenge_layout(POREP)
+SHAPES = {size.name: porep(size) for size in (SMALL, LARGE)}
+LARGE_NUMBERS = (4, 9, 14, 19)
+"""Of the registered seals of 64 GiB."""
 COMMON = ("comm_r", "comm_d", "replica_id", "seed", "ticket")
 R = FR.modulus.to_bytes(32, "little")
 
 
-def c1_output(seed: int, partitions: int = 1) -> dict[str, Any]:
+def c1_output(seed: int, partitions: int = 1, size: str = "2KiB") -> dict[str, Any]:
     """The inner form."""
-    rng = Random(seed)
-    proofs = [[example(LAYOUT, rng)] for _ in range(partitions)]
+    rng, layout = Random(seed), challenge_layout(SHAPES[size])
+    proofs = [[example(layout, rng)] for _ in range(partitions)]
     return {"vanilla_proofs": proofs, **{name: element(rng) for name in COMMON}}
 
 
-def api_form(inner: dict[str, Any], name: str = "StackedDrg2KiBV1_1") -> dict[str, Any]:
-    proofs = {"StackedDrg2KiBV1": inner["vanilla_proofs"]}
-    return {**inner, "registered_proof": name, "vanilla_proofs": proofs}
+def api_form(inner: dict[str, Any], size: str = "2KiB", suffix: str = "_1") -> dict[str, Any]:
+    name = f"StackedDrg{size}V1"
+    proofs = {name: inner["vanilla_proofs"]}
+    return {**inner, "registered_proof": name + suffix, "vanilla_proofs": proofs}
 
 
 def json_forms() -> Iterator[bytes]:
     inner = c1_output(1)
-    api, several = api_form(inner), api_form(c1_output(2, 2), "StackedDrg2KiBV1_2_Feat_NonInter")
-    several["registered_proof"] += "activePoRep"
+    api = api_form(inner)
+    several = api_form(c1_output(2, 2), suffix="_2_Feat_NonInteractivePoRep")
+    large = api_form(c1_output(3, 1, "64GiB"), "64GiB")
     text = json.dumps(api, separators=(",", ":")).encode()
     inside = base64.b64encode(text).decode()
     job = {"kind": "porep", "c1": api, "sector_size": 2048, "miner_id": 7, "sector_number": 8}
-    for form in (inner, api, several, job, {**job, "registered_proof": "StackedDrg2KiBV1_1"}):
+    for form in (
+        inner,
+        api,
+        several,
+        large,
+        job,
+        {**job, "registered_proof": "StackedDrg2KiBV1_1"},
+    ):
         yield json.dumps(form, separators=(",", ":")).encode()
     yield json.dumps(api, sort_keys=True, separators=(",", ":")).encode()
     yield json.dumps(api).encode()
@@ -55,24 +66,28 @@ def json_forms() -> Iterator[bytes]:
 
 
 def bincode_forms() -> Iterator[bytes]:
-    for number, partitions in ((5, 1), (10, 1), (15, 2)):
-        inner = c1_output(number, partitions)
+    for number, partitions in ((5, 1), (10, 1), (15, 2), (9, 1)):
+        size = "64GiB" if number in LARGE_NUMBERS else "2KiB"
+        inner, layout = c1_output(number, partitions, size), challenge_layout(SHAPES[size])
         body = partitions.to_bytes(8, "little") + b"".join(
-            (1).to_bytes(8, "little") + bincode(LAYOUT, proofs[0])
+            (1).to_bytes(8, "little") + bincode(layout, proofs[0])
             for proofs in inner["vanilla_proofs"]
         )
         body += b"".join(bytes(inner[name]) for name in COMMON)
-        yield number.to_bytes(4, "little") + bytes(4) + body
-        if partitions == 1:
+        variant = 4 if size == "64GiB" else 0
+        yield number.to_bytes(4, "little") + variant.to_bytes(4, "little") + body
+        if (partitions, size) == (1, "2KiB"):
             yield body
     yield from (bytes(8), body[:100], body + b"\0", bytes(len(body)), b"\xff" * 8 + body)
 
 
 def open_c1(_: Path) -> AbstractContextManager[Read]:
     def read(data: bytes) -> None:
-        c1 = read_c1(data, POREP)
+        binary = b"\0" in data[:8]
+        large = data[0] in LARGE_NUMBERS if binary else b"StackedDrg64GiB" in data
+        c1 = read_c1(data, SHAPES["64GiB" if large else "2KiB"])
         check_values(c1)
-        if b"\0" in data[:8]:
+        if binary:
             check_bincode(c1, data)
         else:
             check_json(c1, json.loads(data))
@@ -81,9 +96,9 @@ def open_c1(_: Path) -> AbstractContextManager[Read]:
 
 
 def check_values(c1: C1) -> None:
-    partitions = POREP.n_partitions if c1.registered.interactive else POREP.ni_partitions
+    partitions = 1 if c1.registered.interactive else 2
     assert c1.elements.shape == (partitions, 1, len(c1.template.element_names), 32)
-    assert c1.registered.sector_size == 2048
+    assert c1.registered.sector_size == c1.shape.sector.sector_size
     assert not_canonical(c1.elements) is None
     assert (c1.integers >= 0).all() and (c1.integers < c1.template.bounds).all()
     assert any(c1.comm_r) and any(c1.comm_d) and any(c1.seed)
@@ -125,7 +140,7 @@ def check_json(c1: C1, said: Any) -> None:
     assert len(proofs) == c1.n_partitions
     for k, partition in enumerate(proofs):
         (challenge,) = partition
-        found = list(leaves(LAYOUT, challenge))
+        found = list(leaves(challenge_layout(c1.shape), challenge))
         elements = [x for x in found if isinstance(x, list)]
         assert [x for x in found if not isinstance(x, list)] == c1.integers[k, 0].tolist()
         assert elements == c1.elements[k, 0].tolist()

@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from fuzz.layout_samples import SECTOR, UPDATE, WINDOW, WINNING, bincode, element, example, leaves
+from fuzz.layout_samples import LARGE, SMALL, UPDATE, bincode, element, example, leaves, post
 from fuzz.mutators import json_text
 from fuzz.target import Read, Target
-from torchzk.circuits.layouts import merkle_proof, not_canonical
+from torchzk.circuits.layouts import PATH_NAMES, VARIANTS, merkle_proof, not_canonical
 from torchzk.circuits.post_job import load_post_job
+from torchzk.circuits.post_shapes import PostShape
+from torchzk.circuits.sectors import SectorShape, TreeShape
 from torchzk.circuits.update_job import load_update_job, update_public_inputs
 from torchzk.circuits.update_proof import partition_layout
+from torchzk.circuits.vanilla import MerkleProof, SectorProof
 from torchzk.errors import InputError
 from torchzk.params.fields import FR
 
-MERKLE = merkle_proof(SECTOR.tree_r)
 PARTITION = partition_layout(UPDATE)
 
 
-def sector(number: int, challenges: int, rng: Random) -> dict[str, Any]:
+def sector(number: int, shape: PostShape, rng: Random) -> dict[str, Any]:
+    merkle = merkle_proof(shape.sector.tree_r)
     inside = {
-        "inclusion_proofs": [example(MERKLE, rng) for _ in range(challenges)],
+        "inclusion_proofs": [example(merkle, rng) for _ in range(shape.challenges_per_sector)],
         "comm_c": element(rng),
         "comm_r_last": element(rng),
     }
@@ -39,7 +43,8 @@ def sector(number: int, challenges: int, rng: Random) -> dict[str, Any]:
     }
 
 
-def sector_bincode(said: dict[str, Any]) -> bytes:
+def sector_bincode(said: dict[str, Any], shape: PostShape) -> bytes:
+    merkle = merkle_proof(shape.sector.tree_r)
     (inside,) = said["vanilla_proof"]["sectors"]
     paths = inside["inclusion_proofs"]
     return b"".join(
@@ -48,67 +53,73 @@ def sector_bincode(said: dict[str, Any]) -> bytes:
             bytes(said["comm_r"]),
             (1).to_bytes(8, "little"),
             len(paths).to_bytes(8, "little"),
-            *(bincode(MERKLE, path) for path in paths),
+            *(bincode(merkle, path) for path in paths),
             bytes(inside["comm_c"]),
             bytes(inside["comm_r_last"]),
         )
     )
 
 
-def post_jobs() -> Iterator[bytes]:
+def post_jobs(sectors: Sequence[SectorShape] = (SMALL, LARGE)) -> Iterator[bytes]:
     rng = Random(1)
-    head = {"sector_size": 2048, "miner_id": 1000, "randomness": bytes(element(rng)).hex()}
-    several, one = [sector(n, 1, rng) for n in (3, 5)], [sector(9, 2, rng)]
-    for kind, proofs, number in (("window", several, 3), ("winning", one, 9)):
-        texts = [base64.b64encode(sector_bincode(x)).decode() for x in proofs]
-        for given in (proofs, texts):
-            job = {"kind": kind, **head, "vanilla_proofs": given}
-            yield json.dumps(job).encode()
-            more = {"registered_proof": f"StackedDrg{kind.title()}2KiBV1", "sector_number": number}
-            more |= {"partition_index": 4} if kind == "window" else {}
-            yield json.dumps({**job, **more}).encode()
+    for size in sectors:
+        for shape, numbers in ((post("window", size), (3, 5)), (post("winning", size), (9,))):
+            proofs = [sector(n, shape, rng) for n in numbers]
+            texts = [base64.b64encode(sector_bincode(x, shape)).decode() for x in proofs]
+            for given in (proofs, texts):
+                job: dict[str, Any] = {"kind": shape.kind, "sector_size": size.sector_size}
+                job |= {"miner_id": 1000, "randomness": bytes(element(rng)).hex()}
+                job |= {"vanilla_proofs": given}
+                yield json.dumps(job).encode()
+                name = f"StackedDrg{shape.kind.title()}{size.name}V1"
+                more = {"registered_proof": name, "sector_number": numbers[0]}
+                more |= {"partition_index": 4} if shape.kind == "window" else {}
+                yield json.dumps({**job, **more}).encode()
     yield from (b"", b"null", b'{"kind": "porep"}', b'{"kind":"window","kind":"window"}')
 
 
 def open_post(_: Path) -> AbstractContextManager[Read]:
     def read(data: bytes) -> None:
-        shape = WINNING if b"winning" in data else WINDOW
+        size = LARGE if b"68719476736" in data else SMALL
+        shape = post("winning" if b"winning" in data else "window", size)
         job, said = load_post_job(data, shape), json.loads(data)
-        assert (job.miner_id, job.randomness.hex()) == (
-            said["miner_id"],
-            said["randomness"].lower(),
-        )
+        assert job.miner_id == said["miner_id"]
+        assert job.randomness.hex() == said["randomness"].lower()
         assert int.from_bytes(job.randomness, "little") < FR.modulus
+        assert said["sector_size"] == size.sector_size
         assert 0 < len(job.sectors) == len(said["vanilla_proofs"])
         numbers = [s.sector_id for s in job.sectors]
         assert numbers == sorted(set(numbers))
-        assert said["sector_size"] == 2048
         for found, given in zip(job.sectors, said["vanilla_proofs"], strict=True):
-            raw = base64.b64decode(given) if isinstance(given, str) else sector_bincode(given)
-            paths = [
-                bincode(MERKLE, _merkle(p.leaf, p.root, p.siblings, p.indices)) for p in found.paths
-            ]
-            assert raw == b"".join(
-                (
-                    found.sector_id.to_bytes(8, "little"),
-                    found.comm_r,
-                    (1).to_bytes(8, "little"),
-                    shape.challenges_per_sector.to_bytes(8, "little"),
-                    *paths,
-                    found.comm_c,
-                    found.comm_r_last,
-                )
-            )
+            text = isinstance(given, str)
+            raw = base64.b64decode(given) if text else sector_bincode(given, shape)
+            assert raw == _again(found, shape)
 
     return nullcontext(read)
 
 
-def _merkle(leaf: bytes, root: bytes, siblings: bytes, indices: bytes) -> dict[str, Any]:
-    """A Merkle proof of one level as JSON."""
-    (index,) = indices
-    hashes = [siblings[i : i + 32] for i in range(0, len(siblings), 32)]
-    levels = [{"hashes": hashes, "index": index}]
-    return {"data": {"Single": {"root": root, "leaf": leaf, "path": {"path": levels}}}}
+def _again(found: SectorProof, shape: PostShape) -> bytes:
+    """The bincode of what was read."""
+    paths = [{"data": _merkle(path, shape.sector.tree_r)} for path in found.paths]
+    ends = {"comm_c": found.comm_c, "comm_r_last": found.comm_r_last}
+    inside = {"inclusion_proofs": paths, **ends}
+    said = {"sector_id": found.sector_id, "comm_r": found.comm_r}
+    return sector_bincode({**said, "vanilla_proof": {"sectors": [inside]}}, shape)
+
+
+def _merkle(path: MerkleProof, tree: TreeShape) -> dict[str, Any]:
+    """A Merkle proof as JSON, under the name of its variant."""
+    hashes = iter(path.siblings[i : i + 32] for i in range(0, len(path.siblings), 32))
+    places = iter(path.indices)
+    parts = [
+        {"path": [{"hashes": list(islice(hashes, a - 1)), "index": next(places)} for a in part]}
+        for part in tree.parts
+    ]
+    ends = {"root": path.root, "leaf": path.leaf}
+    if len(parts) == 1:
+        return {"Single": {**ends, "path": parts[0]}}
+    names = PATH_NAMES[: len(parts)]
+    return {VARIANTS[len(parts) - 1]: {**ends, **dict(zip(names, parts, strict=True))}}
 
 
 def update_jobs() -> Iterator[bytes]:

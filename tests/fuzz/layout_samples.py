@@ -9,15 +9,24 @@ from typing import Any
 from torchzk.circuits.layouts import Element, Integer, Layout, Nothing, Sequence, Struct, Variant
 from torchzk.circuits.porep_shapes import StackedShape
 from torchzk.circuits.post_shapes import PostShape
+from torchzk.circuits.registered import PostKind
 from torchzk.circuits.sectors import SectorShape, TreeShape
 from torchzk.circuits.update_shapes import UpdateShape
 
-SECTOR = SectorShape(2048, "2KiB", TreeShape(1, 0, 0))
+SMALL = SectorShape(2048, "2KiB", TreeShape(1, 0, 0))
 """A registered size with the smallest tree, so that inputs are short and runs many."""
-POREP = StackedShape(SECTOR, layers=1, n_challenges=1, n_partitions=1, ni_partitions=2)
-WINDOW = PostShape("window", SECTOR, n_slots=2, n_challenges=1)
-WINNING = PostShape("winning", SECTOR, n_slots=2, n_challenges=1)
-UPDATE = UpdateShape(SECTOR, 2, n_challenges=1, n_apex_leaves=2, hs=(1,) * 6, h=1)
+LARGE = SectorShape(64 << 30, "64GiB", TreeShape(1, 8, 2))
+"""One whose tree has all three parts."""
+UPDATE = UpdateShape(SMALL, 2, n_challenges=1, n_apex_leaves=2, hs=(1,) * 6, h=1)
+
+
+def porep(sector: SectorShape) -> StackedShape:
+    return StackedShape(sector, layers=1, n_challenges=1, n_partitions=1, ni_partitions=2)
+
+
+def post(kind: PostKind, sector: SectorShape) -> PostShape:
+    """Of one path a sector, or two."""
+    return PostShape(kind, sector, n_slots=2, n_challenges=1)
 
 
 def element(rng: Random) -> list[int]:
@@ -64,8 +73,11 @@ def leaves(layout: Layout, value: Any) -> Iterator[list[int] | int]:
     the value is not of it."""
     match layout:
         case Element():
+            # a boolean is an integer to Python
+            assert all(type(octet) is int for octet in value)
             yield value
         case Integer():
+            assert type(value) is int
             yield value
         case Sequence(item, count):
             assert len(value) == count

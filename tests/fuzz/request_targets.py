@@ -15,6 +15,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from fuzz.job_targets import post_jobs
+from fuzz.layout_samples import SMALL
 from fuzz.mutators import after_first_byte, json_text, junk
 from fuzz.target import Read, Target
 from serving.fake_engine import FakeEngine
@@ -182,7 +183,7 @@ def message_fields(data: bytes, rng: Random, plain: Callable[[bytes], bytes]) ->
 
 
 def submission_files() -> Iterator[bytes]:
-    for k, job in enumerate(post_jobs()):
+    for k, job in enumerate(post_jobs((SMALL,))):
         yield bytes([2 + (k > 3)]) + job
     for kind in (1, 2, 3):
         yield bytes([kind]) + b'["AAAA", "AA=="]'

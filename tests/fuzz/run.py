@@ -6,7 +6,7 @@
 
 What is found lies in `.scratch/fuzz/finds`, an input and a note with its traceback for each fault,
 the shortest that was met; the corpus beside it is taken up by the next run. A find that is mended
-goes to `fuzz/finds/` under `TARGET-WORDS`, where `test_finds.py` reads it again in every run of the
+goes to `fuzz/finds/` as `TARGET-WORDS.xz`, where `test_finds.py` reads it again in every run of the
 tests, without atheris.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ FINDS = Path(__file__).parent / "finds"
 def inputs(name: str) -> dict[str, bytes]:
     """Seeds by their number, finds by the name of their file."""
     seeds = {f"seed {k}": seed for k, seed in enumerate(TARGETS[name].seeds())}
-    return seeds | {path.name: path.read_bytes() for path in sorted(FINDS.glob(f"{name}-*"))}
+    finds = sorted(FINDS.glob(f"{name}-*"))
+    return seeds | {path.name: lzma.decompress(path.read_bytes()) for path in finds}
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -347,6 +347,12 @@ class JobTable:
             raise StoreError(f"{self._path}: cannot be used: {one_line(e)}") from e
         except UnicodeDecodeError as e:
             raise self._damaged(e) from e
+        except MemoryError as e:
+            # what SQLite says of sizes that a damaged file makes up, too
+            raise StoreError(
+                f"{self._path}: SQLite has not the memory that it asks for, or it is damaged; "
+                f"{_WHAT_TO_DO}"
+            ) from e
 
     def _damaged(self, why: object) -> StoreError:
         return StoreError(f"{self._path}: is damaged: {one_line(why)}; {_WHAT_TO_DO}")
