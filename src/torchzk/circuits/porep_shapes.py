@@ -44,8 +44,7 @@ class StackedShape:
     @property
     def cache_identifier(self) -> str:
         """File name stem of the official parameters, without the version. spec/groth16.md 10."""
-        tree = self.sector.tree_r
-        name = f"merkletree-poseidon_hasher-8-{tree.sub}-{tree.top}"
+        name = self.sector.tree_r.name
         text = (
             "layered_drgporep::PublicParams{ graph: stacked_graph::StackedGraph{expansion_degree: "
             f"{EXPANDER_PARENTS} base_graph: drgraph::BucketGraph{{size: {self.sector.n_nodes}; "

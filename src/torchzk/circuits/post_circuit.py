@@ -46,14 +46,12 @@ class PostCircuit(Circuit[PostJob, PostSlots]):
 
     @property
     def cache_identifier(self) -> str:
-        tree = self.sector.tree_r
         text = (
             f"FallbackPoSt::PublicParams{{sector_size: {self.sector_size}, "
             f"challenge_count: {self.shape.n_challenges}, sector_count: {self.shape.n_slots}}}"
         )
         digest = hashlib.sha256(text.encode()).hexdigest()
-        arities = f"8-{tree.sub}-{tree.top}"
-        return f"proof-of-spacetime-fallback-merkletree-poseidon_hasher-{arities}-{digest}"
+        return f"proof-of-spacetime-fallback-{self.sector.tree_r.name}-{digest}"
 
     def r1cs(self, recall: Recall = recorded) -> R1cs:
         return post_r1cs(self.shape, recall)

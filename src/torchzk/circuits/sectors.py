@@ -21,6 +21,11 @@ class TreeShape:
     top: int
 
     @property
+    def name(self) -> str:
+        """What the network's parameters call it. spec/groth16.md 10."""
+        return f"merkletree-poseidon_hasher-{BASE_ARITY}-{self.sub}-{self.top}"
+
+    @property
     def arities(self) -> tuple[int, ...]:
         """Arity of each level, from the leaf upwards."""
         return (BASE_ARITY,) * self.base_levels + tuple(a for a in (self.sub, self.top) if a)

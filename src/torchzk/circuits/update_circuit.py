@@ -42,11 +42,9 @@ class UpdateCircuit(Circuit[UpdateJob, UpdateWitness]):
 
     @property
     def cache_identifier(self) -> str:
-        tree = self.sector.tree_r
         text = f"empty_sector_update::PublicParams{{ sector_nodes: {self.sector.n_nodes} }}"
         digest = hashlib.sha256(text.encode()).hexdigest()
-        arities = f"8-{tree.sub}-{tree.top}"
-        return f"empty-sector-update-merkletree-poseidon_hasher-{arities}-{digest}"
+        return f"empty-sector-update-{self.sector.tree_r.name}-{digest}"
 
     def r1cs(self, recall: Recall = recorded) -> R1cs:
         return update_r1cs(self.shape, recall)

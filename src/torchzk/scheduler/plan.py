@@ -177,11 +177,12 @@ def _plan(
 def _refusal(least: Plan) -> str:
     top = max(least.stages, key=lambda stage: stage.bytes)
     return (
-        f"proving {least.circuit} takes {_gib(least.peak)} at least with backend {least.backend} "
-        f"(stage {top.name}; {least.verdict}), and {_gib(least.budget)} may be had; "
+        f"proving {least.circuit} takes {gib(least.peak)} at least with backend {least.backend} "
+        f"(stage {top.name}; {least.verdict}), and {gib(least.budget)} may be had; "
         f"use a device with more, or a higher vram_limit if one is set"
     )
 
 
-def _gib(n: int) -> str:
+def gib(n: int) -> str:
+    """A number of bytes for people, in GiB."""
     return f"{n / 2**30:.1f} GiB"

@@ -10,7 +10,7 @@ from typing import TypeVar
 from torchzk.errors import ResourceError, TorchzkError
 from torchzk.memory_faults import forget_frames, memory_reason, ran_out_of_memory
 from torchzk.scheduler.device_budget import free_memory
-from torchzk.scheduler.plan import Plan
+from torchzk.scheduler.plan import Plan, gib
 from torchzk.scheduler.session import Session
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def with_replan(session: Session, run: Callable[[Plan], T]) -> T:
         raise ResourceError(f"memory of {session.device} ran out ({reason}): {e}") from None
     session.warn(
         f"memory of {session.device} ran out ({reason}): proving again with a plan of "
-        f"{_gib(smaller.peak)} instead of {_gib(before.peak)}"
+        f"{gib(smaller.peak)} instead of {gib(before.peak)}"
     )
     try:
         return run(smaller)
@@ -51,7 +51,7 @@ def with_replan(session: Session, run: Callable[[Plan], T]) -> T:
     _let_go(session)
     raise ResourceError(
         f"memory of {session.device} ran out twice while proving {session.circuit.name}: planned "
-        f"{_gib(before.peak)}, then {_gib(smaller.peak)}; {_gib(free_memory(session.device))} are "
+        f"{gib(before.peak)}, then {gib(smaller.peak)}; {gib(free_memory(session.device))} are "
         f"free now ({reason}). Something else takes memory of the device: stop it, or lower "
         f"vram_limit"
     )
@@ -74,7 +74,7 @@ def memory_counted(session: Session, doing: str) -> Iterator[None]:
     _let_go(session)
     raise ResourceError(
         f"memory of {session.device} ran out while {doing} of {session.circuit.name} ({reason}); "
-        f"{_gib(free_memory(session.device))} are free now. Something else takes memory of the "
+        f"{gib(free_memory(session.device))} are free now. Something else takes memory of the "
         f"device: stop it, or use a device with more"
     )
 
@@ -92,7 +92,3 @@ def _let_go(session: Session) -> None:
     """Give back all that is neither the key nor the caller's; no error is being handled by now."""
     gc.collect()
     session.forget()
-
-
-def _gib(n: int) -> str:
-    return f"{n / 2**30:.1f} GiB"

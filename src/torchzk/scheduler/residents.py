@@ -16,7 +16,7 @@ import torch
 
 from torchzk.errors import ResourceError
 from torchzk.scheduler.memory_budget import MemoryBudget
-from torchzk.scheduler.plan import KeyPlace, Place, Plan
+from torchzk.scheduler.plan import KeyPlace, Place, Plan, gib
 
 if TYPE_CHECKING:
     from torchzk.scheduler.session import Session
@@ -74,7 +74,7 @@ class Residents:
     def names(self, device: torch.device, circuit: str) -> str:
         """Those that `beside` counts, in words."""
         others = self._others(device, circuit)
-        return ", ".join(f"{r.session.circuit.name} {_gib(r.n_bytes)}" for r in others)
+        return ", ".join(f"{r.session.circuit.name} {gib(r.n_bytes)}" for r in others)
 
     def watch(self, device: torch.device, budget: MemoryBudget) -> None:
         """Keep a budget at what partitions may have on the device, as keys come and go."""
@@ -144,7 +144,7 @@ class Residents:
             except ResourceError as e:
                 refused = e
         raise ResourceError(
-            f"{session.circuit.name} would keep {_gib(resident.n_bytes)} on "
+            f"{session.circuit.name} would keep {gib(resident.n_bytes)} on "
             f"{session.device}, and leave too little there: {refused}"
         )
 
@@ -206,14 +206,10 @@ def partition_room(device: str, shares: Sequence[Share]) -> int:
     budgets = [share.plan.budget + share.beside for share in shares]
     there = max(budgets)
     if stays + compute > there:
-        each = ", ".join(f"{s.plan.circuit} {_gib(s.plan.resident_bytes)}" for s in shares)
+        each = ", ".join(f"{s.plan.circuit} {gib(s.plan.resident_bytes)}" for s in shares)
         raise ResourceError(
-            f"on {device} {_gib(stays)} stay ({each}) and a partition takes {_gib(compute)} more "
-            f"at its peak, and {_gib(there)} may be had; evict a key, or use a device with more"
+            f"on {device} {gib(stays)} stay ({each}) and a partition takes {gib(compute)} more "
+            f"at its peak, and {gib(there)} may be had; evict a key, or use a device with more"
         )
     rest = max(0, min(budgets) - stays - compute)
     return max(share.staged for share in shares) + rest
-
-
-def _gib(n: int) -> str:
-    return f"{n / 2**30:.1f} GiB"
