@@ -19,6 +19,7 @@ from torchzk import api
 from torchzk.backends import Backend
 from torchzk.circuits.post_shapes import post_shape
 from torchzk.errors import CancelledError, ConfigError, ExpiredError, InputError, UnsatisfiedError
+from torchzk.groth16.keys import read_proofs
 from torchzk.groth16.prover import Randomisers, prove
 from torchzk.groth16.toxic_waste import ToxicWaste
 from torchzk.scheduler.policies import POLICIES
@@ -186,6 +187,14 @@ def test_a_job_of_another_circuit_and_too_few_randomisers(site: api.Site) -> Non
     for given in ([Z], []):
         with pytest.raises(InputError, match=f"2 partitions, {len(given)} pairs of r and s"):
             api.prove(site.session, SmallJob((1, 2)), site.keys, given)
+
+
+def test_no_partition_has_the_r_or_s_of_another(site: api.Site) -> None:
+    """The witness is the same in all of them: with r or s again, A or B would be again."""
+    job = SmallJob((1, 1, 1))
+    raw = b"".join(api.prove(site.session, job, site.keys).proof for _ in range(2))
+    proofs = read_proofs(raw, 6)
+    assert len({p.a for p in proofs}) == len({p.b for p in proofs}) == 6
 
 
 def test_secrets_are_not_shown() -> None:
