@@ -9,7 +9,7 @@ aux of the prologue may terms change their order too. Source: spec/vectors.md se
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,17 +33,14 @@ class R1csDigest:
     """The same with the appended rows `input_i | 0 | 0`."""
 
 
-def digest(r1cs: R1cs, progress: Callable[[float], None] = lambda fraction: None) -> R1csDigest:
-    """Both digests of a system; tells `progress` the fraction done.
+def digest(r1cs: R1cs) -> R1csDigest:
+    """Both digests of a system.
 
     Takes no more memory than a copy's bytes, some 350 a constraint.
     """
     state = hashlib.sha256()
-    rows = 0
     for piece in _pieces(r1cs):
         state.update(piece.raw.data)
-        rows += piece.starts.shape[0] - 1
-        progress(rows / r1cs.n_constraints)
     synthesised = state.hexdigest()
     state.update(_input_rows(r1cs.n_inputs))
     return R1csDigest(synthesised, state.hexdigest())

@@ -10,7 +10,7 @@ import pytest
 import r1cs_digest as module
 from plain_r1cs import row_terms
 from r1cs_digest import digest, run_digests
-from replicated_r1cs import CIRCUITS, replicated
+from replicated_r1cs import CIRCUITS
 from torchzk.groth16.r1cs import R1cs
 
 
@@ -59,10 +59,3 @@ def test_run_digests(name: str, run: int) -> None:
         hashlib.sha256(b"".join(rows[i : i + run])).hexdigest() for i in range(0, len(rows), run)
     ]
     assert list(run_digests(system(), run)) == expected
-
-
-def test_progress_rises_to_one() -> None:
-    told: list[float] = []
-    digest(replicated(), told.append)
-    assert told == sorted(told)
-    assert told[-1] == 1.0
