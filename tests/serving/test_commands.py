@@ -19,7 +19,7 @@ from child_environment import child_environment
 from serving.services import HERE, service, write_config
 from torchzk import client
 from torchzk.circuits.registry import get_circuit
-from torchzk.errors import InputError
+from torchzk.errors import ConfigError, InputError
 from torchzk.serving.submissions import message_of
 from torchzk.serving.wire import proving_pb2 as wire
 
@@ -142,9 +142,13 @@ def test_a_job_file_says_what_no_flag_does(
         ({**said, "kind": "winning"}, "kind: the job is no window"),
         ({**said, "miner": 7}, "miner"),
         ({**said, "randomness": "00"}, "randomness: must be 64 hex digits"),
+        ({**said, "partition_index": 1 << 32}, r"partition_index: must be in 0\.\.4294967295"),
     ):
         with pytest.raises(InputError, match=words):
             message(wrong)
+    # a flag of more bits than its field
+    with pytest.raises(ConfigError, match="no request can say this: Value out of range: 429496"):
+        message(said, "--partition", 1 << 32)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from torchzk.circuits.json_input import Node, parse_json, read_file
-from torchzk.errors import ConfigError
+from torchzk.errors import ConfigError, one_line
 from torchzk.serving.circuit_ids import circuit_word
 from torchzk.serving.engine import Priority, ProofKind
 from torchzk.serving.requests import KINDS, proof_request
@@ -24,13 +24,14 @@ TYPES = {
 _NUMBERS = {kind: number for number, kind in KINDS.items()}
 _USUAL_SIZE = 32 << 30
 _U64 = (1 << 64) - 1
-_JOB_NUMBERS = (
-    "sector_size",
-    "miner_id",
-    "sector_number",
-    "partition_index",
-    "registered_proof",
-)
+_JOB_NUMBERS = {
+    "sector_size": _U64,
+    "miner_id": _U64,
+    "sector_number": _U64,
+    "partition_index": (1 << 32) - 1,
+    "registered_proof": _U64,
+}
+"""Numbers that a job file may say, and the most that a message can."""
 _JOB_HASHES = ("randomness", "comm_r_old", "comm_r_new", "comm_d_new")
 
 
@@ -84,7 +85,7 @@ def message_of(said: Submission) -> wire.SubmitProofRequest:
             proofs = _proofs_of_job(node)
         else:
             proofs = read_vanilla_proofs(raw, str(path))
-    message = wire.SubmitProofRequest(
+    message = _message(
         request_id=said.request_id,
         proof_kind=_NUMBERS[said.kind],
         sector_size=said.sector_size or _USUAL_SIZE,
@@ -105,13 +106,21 @@ def message_of(said: Submission) -> wire.SubmitProofRequest:
     return message
 
 
+def _message(**fields: Any) -> wire.SubmitProofRequest:
+    try:
+        return wire.SubmitProofRequest(**fields)
+    except ValueError as e:
+        # what files say is in range: it is a flag's
+        raise ConfigError(f"no request can say this: {one_line(e)}") from e
+
+
 def _with_job(said: Submission, node: Node) -> tuple[Submission, Node]:
     """A submission with what a job file says and no flag does, and the file's vanilla proofs."""
     fields = node.fields(("kind", "vanilla_proofs"), (*_JOB_NUMBERS, *_JOB_HASHES))
     if fields["kind"].text() != circuit_word(said.kind):
         fields["kind"].fail(f"the job is no {circuit_word(said.kind)}")
     found: dict[str, Any] = {
-        name: fields[name].integer(0, _U64) for name in _JOB_NUMBERS if name in fields
+        name: fields[name].integer(0, most) for name, most in _JOB_NUMBERS.items() if name in fields
     }
     found |= {name: fields[name].hex32() for name in _JOB_HASHES if name in fields}
     missing = {name: value for name, value in found.items() if not getattr(said, name)}
