@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from torchzk.circuits.path_faults import ComputedPath, describe_fault
+from torchzk.errors import ResourceError
 
 LEVELS = 5
 
@@ -84,5 +85,5 @@ def test_paths_that_fail_too_are_no_witnesses() -> None:
 
 
 def test_a_sound_path_has_no_fault() -> None:
-    with pytest.raises(ValueError, match="reaches its root"):
+    with pytest.raises(ResourceError, match="wrong once, and right"):
         describe_fault([path(3)], 0, node(LEVELS, 0))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from torchzk.circuits.layouts import ELEMENT_BYTES
+from torchzk.errors import ResourceError
 
 Position = tuple[int, ...]
 """A node of the tree: the indices of its path from its own level up to the root."""
@@ -49,6 +50,9 @@ def describe_fault(paths: Sequence[ComputedPath], bad: int, root: int) -> str:
         paths: All paths into one tree.
         bad: Index of a path whose last node is not `root`.
         root: The root all paths should reach.
+
+    Raises:
+        ResourceError: It does reach it, so whoever found that it does not was wrong.
     """
     known: dict[Position, int] = {(): root}
     for path in paths:
@@ -73,7 +77,10 @@ def _compare(path: ComputedPath, known: dict[Position, int]) -> str:
         for i, (place, value) in enumerate(path.neighbours(level)):
             if known.get(place, value) != value:
                 return f"level {level}: sibling {i} of the Merkle path differs from other paths"
-    raise ValueError("the path reaches its root")
+    raise ResourceError(
+        "the hashes of a Merkle path were wrong once, and right when they were made again: the"
+        " device does not compute right; see what torchzk.doctor says of it"
+    )
 
 
 def _between(low: int, high: int) -> str:
