@@ -44,6 +44,12 @@ def configs() -> Iterator[bytes]:
     yield b"\1" + BOMB.encode()
     yield from (b"", b"\0", b"\0&a [*a]", b"\0\xff", b"\0" + b"[" * 200, b"\0" + b"- " * 800)
     yield b"\0%YAML 1.1\n---\n!!map {a: b}"
+    yield b"\0%YAML 1." + b"1" * 1000 * 5 + b"\n---\n{}"
+    for text in (r'"\UFFFFFFFF"', r'"\ud800"', r'"~\ud800"', "~nobody9/x", r'"\e[31m"', "x" * 3000):
+        yield b"\0circuit: {kind: porep, sector_size: 2KiB}\nkeys: " + text.encode()
+        yield b"\0" + text.encode() + b": 1"
+        yield b"\1" + more.encode() + b"listen: " + text.encode()
+    yield b"\1" + more.encode() + "listen: 127.0.0.1:٣٣".encode()
 
 
 def open_configs(folder: Path) -> AbstractContextManager[Read]:

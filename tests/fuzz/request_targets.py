@@ -193,6 +193,8 @@ def submission_files() -> Iterator[bytes]:
     update |= dict.fromkeys(("comm_r_old", "comm_r_new", "comm_d_new"), "0a" * 32)
     update |= {"registered_proof": 3, "sector_size": 32 << 30, "sector_number": 0}
     yield b"\1" + json.dumps(update).encode()
+    window = {"kind": "window", "vanilla_proofs": ["AAAA"], "randomness": "0a" * 32}
+    yield b"\2" + json.dumps({**window, "partition_index": 1 << 32}).encode()
     yield b"\0{}"
 
 

@@ -34,6 +34,12 @@ def kept_files() -> Iterator[bytes]:
     )
     whole = b"".join(payload.encode(request))
     yield from (b"\0" + whole, b"\0" + whole[:-1], b"\0" + whole.replace(b"50", b"-9"), b"\0")
+    start, end = whole.index(b"{"), whole.index(b"}") + 1
+    sizes = [whole[start:end].replace(b"2048", size) for size in (b"1e999", b"null", b"-1")]
+    back_and_forth = whole[start:end].replace(b"[0", b"[1, -1, 1, -1, 0")
+    for header in (*sizes, back_and_forth, b"[" * 5000):
+        length = len(header).to_bytes(8, "little")
+        yield b"\0" + whole[: start - 8] + length + header + whole[end:]
     job = ["a", "a", "ab" * 32, "window-post", 2048, 2, 9, 1.5, None, "queued", 0, 0, 0, None]
     ended = [*job[:9], "failed", 1, 1, 1, 2.5, "", "InputError", "sectors: bad", 0, 0, 0.5, 0, 1]
     yield b"\1" + json.dumps([*job, "", "", "", 0, 0, 0, 0, 0]).encode()
