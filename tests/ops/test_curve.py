@@ -143,6 +143,8 @@ def test_wrong_operands_are_refused(backend: Backend, device: torch.device) -> N
     for p, q in ((g1, g1[:2]), (g1, g2), (g2, g2), (g1.long(), g1)):
         with pytest.raises(LayoutError):
             backend.add_affine(p, q, G1)
+    with pytest.raises(LayoutError, match="one by one, got .* on meta"):
+        backend.add_affine(g1, g1.to("meta"), G1)
     with pytest.raises(LayoutError):
         backend.on_curve(g2, G1)
     with pytest.raises(LayoutError):

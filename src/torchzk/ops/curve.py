@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from torchzk.errors import LayoutError
 from torchzk.ops import wide, wide_points
 from torchzk.ops.chunks import over_rows
 from torchzk.ops.field import neg
-from torchzk.ops.layout import check_rows, coordinates_to_rows, rows_to_coordinates
+from torchzk.ops.layout import (
+    check_rows,
+    check_summands,
+    coordinates_to_rows,
+    rows_to_coordinates,
+)
 from torchzk.params.curves import Curve
 
 
@@ -31,8 +35,7 @@ def add_affine(p: torch.Tensor, q: torch.Tensor, curve: Curve) -> torch.Tensor:
     """
     check_rows(p, curve)
     check_rows(q, curve)
-    if p.shape != q.shape or p.device != q.device:
-        raise LayoutError(f"{p.shape[0]} points cannot be added to {q.shape[0]}, one by one")
+    check_summands(p, q)
 
     def on_rows(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         left, right = wide_points.from_rows(a, curve), wide_points.from_rows(b, curve)

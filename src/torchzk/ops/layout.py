@@ -48,6 +48,12 @@ def check_rows(points: torch.Tensor, curve: Curve) -> None:
         )
 
 
+def check_summands(p: torch.Tensor, q: torch.Tensor) -> None:
+    """Raise `LayoutError` unless points, of any coordinates, can be added one by one."""
+    if p.shape != q.shape or p.device != q.device:
+        raise LayoutError(f"points are added one by one, got {_of(p)} and {_of(q)}")
+
+
 def check_msm(scalars: torch.Tensor, points: torch.Tensor, curve: Curve) -> int:
     """Raise `LayoutError` unless `scalars` are limbs `[L, n]` for `n` points; return n."""
     check_limbs(scalars, curve.scalars)

@@ -12,7 +12,7 @@ import torch
 from torchzk.errors import LayoutError
 from torchzk.ops import wide, wide_points
 from torchzk.ops.chunks import over_rows
-from torchzk.ops.layout import check_rows
+from torchzk.ops.layout import check_rows, check_summands
 from torchzk.ops.wide_inverse import inverse_ext
 from torchzk.ops.wide_points import is_zero_ext, reduce_ext
 from torchzk.params.curves import Curve
@@ -71,8 +71,7 @@ def xyzz_add(p: torch.Tensor, q: torch.Tensor, curve: Curve) -> torch.Tensor:
     """
     _check(p, curve)
     _check(q, curve)
-    if p.shape != q.shape or p.device != q.device:
-        raise LayoutError(f"{p.shape[0]} points cannot be added to {q.shape[0]}, one by one")
+    check_summands(p, q)
 
     def on_rows(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         left, right = wide_points.from_rows(a, curve), wide_points.from_rows(b, curve)

@@ -6,8 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from torchzk.errors import LayoutError
-from torchzk.ops.layout import check_rows, pack_mont
+from torchzk.ops.layout import check_rows, check_summands, pack_mont
 from torchzk.params.curves import Curve
 from torchzk.params.fields import FP
 from torchzk.triton_kernels import limbs, points
@@ -20,8 +19,7 @@ def add_affine(p: torch.Tensor, q: torch.Tensor, curve: Curve) -> torch.Tensor:
     """p + q, point by point, complete; see `torchzk.ops.add_affine`."""
     check_rows(p, curve)
     check_rows(q, curve)
-    if p.shape != q.shape or p.device != q.device:
-        raise LayoutError(f"{p.shape[0]} points cannot be added to {q.shape[0]}, one by one")
+    check_summands(p, q)
     with on_device(p.device):
         return add_pairs(Pairs(aligned(p), aligned(q), len(p)), curve)
 
