@@ -7,6 +7,7 @@ from fuzz import (
     config_targets,
     job_targets,
     key_targets,
+    page_targets,
     request_targets,
     store_targets,
 )
@@ -15,6 +16,7 @@ MODULES = (
     c1_targets,
     job_targets,
     key_targets,
+    page_targets,
     config_targets,
     request_targets,
     store_targets,
