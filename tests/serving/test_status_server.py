@@ -92,6 +92,7 @@ def test_probes_and_what_is_not_there(made: Rig) -> None:
         assert ask(server, "/status", "POST")[0] == 501
         assert ask(server, "/status", host="evil.example")[0] == 403
         assert ask(server, "/status", host="127.0.0.1.evil.example:80")[0] == 403
+        assert ask(server, "/status", host="127.3.4.5")[0] == 200
         made.engine.drain()
         assert ask(server, "/readyz")[:2] == (503, "takes no jobs\n")
         assert ask(server, "/healthz")[0] == 200

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import secrets
 import socket
 import ssl
@@ -251,10 +252,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _is_local_name(host: str) -> bool:
-    name = host.rpartition(":")[0] if not host.endswith("]") else host
-    return (name or host) in ("127.0.0.1", "localhost", "[::1]", "") or (
-        name.startswith("127.") and name.replace(".", "").isdigit()
-    )
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    known = ("localhost", "[::1]", "")
+    return name in known or re.fullmatch(r"127(\.[0-9]{1,3}){3}", name) is not None
 
 
 def _family(host: str) -> socket.AddressFamily:
