@@ -89,6 +89,19 @@ def test_defaults(tmp_path: Path) -> None:
     assert config.block_cache == Path.home() / ".cache/torchzk/blocks"
 
 
+def test_who_has_no_home_names_the_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs as a user whom it does not know."""
+
+    def nobody(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", lambda p: nobody(p) if str(p)[0] == "~" else p)
+    with pytest.raises(ConfigError, match=r"key_cache: there is no home folder; name one, or set"):
+        load_config(write(tmp_path, GOOD))
+    named = load_config(write(tmp_path, f"{GOOD}key_cache: keys\nblock_cache: blocks\n"))
+    assert named.key_cache == tmp_path / "keys"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

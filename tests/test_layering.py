@@ -28,6 +28,7 @@ LAYERS = (
     ("api",),
     ("serving",),
     (
+        "interrupts",
         "cli",
         "recorded",
         "summary",

@@ -17,10 +17,8 @@ import select
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn, get_args, get_type_hints
 
 from rich.console import Console
@@ -34,6 +32,7 @@ from torchzk.errors import (
     ResourceError,
     TorchzkError,
 )
+from torchzk.interrupts import Signal, signals_raise
 from torchzk.memory_faults import memory_reason, ran_out_of_memory
 from torchzk.strict_yaml import parse_size
 
@@ -85,14 +84,6 @@ class _Stderr(Console):
 
 
 Command = Callable[[argparse.Namespace, Screen], Report]
-
-
-class _Signal(KeyboardInterrupt):
-    """A signal on its way up; not an `Exception`, so that no handler takes it for a fault."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 class Parser(argparse.ArgumentParser):
@@ -193,8 +184,11 @@ def config_of(args: argparse.Namespace) -> Config:
 def check_key_file(config: Config) -> None:
     """Raise `KeyFileError` where a config names a file as its key and there is none."""
     path = config.keys
-    if isinstance(path, str) or path.is_file():
-        return
+    try:
+        if isinstance(path, str) or path.is_file():
+            return
+    except PermissionError as e:
+        raise KeyFileError(f"{path}: {e.strerror}") from e
     if path.is_dir():
         raise KeyFileError(f"{path}: is a folder; name the key's file in it")
     near = difflib.get_close_matches(path.name, KEY_NAMES, n=1)
@@ -245,7 +239,11 @@ def job_file(config: Config) -> Path:
 
 def _check_there(path: Path) -> None:
     """Say at once what the reader would say after torch is loaded."""
-    if not path.exists():
+    try:
+        there = path.exists()
+    except PermissionError as e:
+        raise InputError(f"{path}: {e.strerror}") from e
+    if not there:
         raise InputError(f"{path}: there is no such job file")
 
 
@@ -257,12 +255,12 @@ def execute(parser: Parser, command: Command, argv: Sequence[str] | None = None)
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     screen = Screen(_Stderr(), "--json" in arguments)
-    with _signals() as received:
+    with signals_raise() as received:
         try:
             report = command(parser.parse_args(arguments), screen)
             if received:
                 # raised where Python drops errors, such as in a finaliser
-                raise _Signal(received[0])
+                raise Signal(received[0])
             _emit(screen, {"ok": True, **report, "warnings": screen.warnings})
         except SystemExit:
             # --help
@@ -275,29 +273,6 @@ def execute(parser: Parser, command: Command, argv: Sequence[str] | None = None)
             # a library may have turned the interrupt into an error of its own
             return _fail(screen, Interrupted(received[0]) if received else _known(e))
     return int(report.get("exit_code", 0))
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Turn the first SIGINT or SIGTERM into an exception; a second one ends the process at once."""
-    received: list[int] = []
-    watched = (signal.SIGINT, signal.SIGTERM)
-
-    def stop(number: int, _: FrameType | None) -> None:
-        received.append(number)
-        for other in watched:
-            signal.signal(other, signal.SIG_DFL)
-        raise _Signal(number)
-
-    # what a parent told us to ignore stays ignored
-    heard = [n for n in watched if signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in heard}
-    try:
-        yield received
-    finally:
-        if not received:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def _reader_left() -> bool:

@@ -20,6 +20,18 @@ _PACKAGE = Path(__file__).resolve().parent
 _MOST_WORKERS = 64
 
 
+def cache_folder(key: str, name: str) -> Path:
+    """The default of a config's `key`: a folder of that name in the user's home.
+
+    Raises:
+        ConfigError: The user has none, as in a container that runs as nobody in particular.
+    """
+    try:
+        return Path("~/.cache/torchzk", name).expanduser()
+    except RuntimeError:
+        raise ConfigError(f"{key}: there is no home folder; name one, or set HOME") from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class CircuitConfig:
     """Which statement is proven."""
@@ -61,13 +73,13 @@ class Config:
     input: Path | None = None
     """The job file; `--input` overrides it."""
 
-    key_cache: Path = field(default_factory=lambda: Path("~/.cache/torchzk/keys").expanduser())
+    key_cache: Path = field(default_factory=lambda: cache_folder("key_cache", "keys"))
     """Folder in which `dev` keys are kept between runs."""
 
     parameter_folder: Path = Path("/var/tmp/filecoin-proof-parameters")
     """Folder of the network's own parameter files, as Filecoin's tools fetch them."""
 
-    block_cache: Path = field(default_factory=lambda: Path("~/.cache/torchzk/blocks").expanduser())
+    block_cache: Path = field(default_factory=lambda: cache_folder("block_cache", "blocks"))
     """Folder in which the constraints of circuits are kept, once they are recorded."""
 
     device: str = "auto"

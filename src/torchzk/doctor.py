@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,10 @@ from rich.text import Text
 from torchzk import cli
 from torchzk.config import Config, load_config, shipped_configs
 from torchzk.errors import ConfigError, ResourceError, TorchzkError
+from torchzk.interrupts import loading_torch
+from torchzk.scheduler.progress import Progress
 from torchzk.summary import size
+from torchzk.timeline import Timeline
 
 if TYPE_CHECKING:
     import torch
@@ -43,8 +46,26 @@ def _doctor(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     configs = {name: load_config(name) for name in names}
     flags = {k: v for k in ("device", "backend") if (v := getattr(args, k))}
     configs = {k: dataclasses.replace(c, **flags) for k, c in configs.items()}
-    # late: what is wrong with a config is said without waiting for torch
-    from torchzk.scheduler import machine
+    with Progress(screen.console) as progress:
+        report = _look_over(screen, configs, progress.watcher)
+    if args.config or flags:
+        _refuse_absent(configs.values())
+    wrong = [
+        f"{a['operation']} of {t['backend']} on {t['device']}"
+        for t in report["self_test"]
+        for a in t["answers"]
+        if not a["right"]
+    ]
+    if wrong:
+        raise RuntimeError(f"wrong answers, so no proof made here can be trusted: {wrong}")
+    screen.answer("healthy")
+    return report
+
+
+def _look_over(screen: cli.Screen, configs: Mapping[str, Config], watched: Timeline) -> cli.Report:
+    with loading_torch(watched):
+        # late: what is wrong with a config is said without waiting for torch
+        from torchzk.scheduler import machine
 
     memory, gpus, versions = machine.memory(), machine.gpus(), machine.versions()
     limit = memory.cgroup_limit
@@ -64,17 +85,22 @@ def _doctor(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     rows += [(f"free for {what}", f"{size(free)} in {folder}") for what, folder, free in disks]
     _print(screen, "this machine", ("", ""), rows)
 
-    plans = [_plan(name, config) for name, config in configs.items()]
+    with watched.span("plans"):
+        plans = [_plan(name, config) for name, config in configs.items()]
     head = ("config", "circuit", "runs on", "keys", "input")
     _print(screen, "what would run where", head, [tuple(p[h] for h in head) for p in plans])
-    takes = [(p["config"], p["takes"]) for p in plans if p["takes"]]
+    by_need: dict[str, list[str]] = {}
+    for plan in plans:
+        by_need.setdefault(plan["takes"], []).append(plan["config"])
+    takes = [(", ".join(names), need) for need, names in by_need.items() if need]
     _print(screen, "memory that proving takes", ("", ""), takes)
     caches = dict.fromkeys(config.key_cache for config in configs.values())
     found = [path for cache in caches for path in sorted(cache.glob("*.params"))]
     keys = [(str(path), size(path.stat().st_size)) for path in found]
     _print(screen, "dev keys in the cache", ("file", "size"), keys or [("none yet", "")])
-    tests = _self_test(screen, configs.values())
-    report: cli.Report = {
+    with watched.span("known answers"):
+        tests = _self_test(screen, configs.values())
+    return {
         "versions": versions,
         "cores": machine.cores(),
         "memory": dataclasses.asdict(memory),
@@ -84,18 +110,6 @@ def _doctor(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         "dev_keys": [str(path) for path in found],
         "self_test": tests,
     }
-    if args.config or flags:
-        _refuse_absent(configs.values())
-    wrong = [
-        f"{a['operation']} of {t['backend']} on {t['device']}"
-        for t in tests
-        for a in t["answers"]
-        if not a["right"]
-    ]
-    if wrong:
-        raise RuntimeError(f"wrong answers, so no proof made here can be trusted: {wrong}")
-    screen.answer("healthy")
-    return report
 
 
 def _disks(configs: Iterable[Config]) -> list[tuple[str, Path, int]]:

@@ -10,9 +10,10 @@ from rich.text import Text
 
 from torchzk import cli
 from torchzk.config import Config
+from torchzk.interrupts import loading_torch
 from torchzk.recorded import warn_of_limit
 from torchzk.scheduler.progress import Progress
-from torchzk.summary import print_facts, size
+from torchzk.summary import bar, bar_width, print_facts, size
 
 if TYPE_CHECKING:
     from torchzk.scheduler.plan import Plan
@@ -28,7 +29,7 @@ def planned(config: Config, screen: cli.Screen) -> cli.Report:
     """
     with Progress(screen.console) as progress:
         watched = progress.watcher
-        with watched.span("load torch"):
+        with loading_torch(watched):
             # late: what is wrong with a config is said without waiting for it
             from torchzk import api
         session = api.open_session(config, watched, screen.warn)
@@ -69,18 +70,22 @@ def print_plan(screen: cli.Screen, plan: Plan, device: str) -> None:
     """Stages with bytes and a bar of the budget, the sizes of pieces, and the verdict."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("stage")
-    table.add_column("most at once", justify="right")
-    table.add_column(f"of {size(plan.budget)}", width=_BAR)
+    table.add_column("most at once", justify="right", no_wrap=True)
     # a key is made at once only where it is a development key, and before everything else
     made = plan.making_key + (plan.key_bytes if plan.key_stays else 0)
     rows = [("make a dev key", made), *plan.stage_bytes.items()]
+    cells = [("stage", "most at once"), *((name, size(n_bytes)) for name, n_bytes in rows)]
+    width, head = bar_width(screen.console, cells, _BAR), f"of {size(plan.budget)}"
+    width = width if width >= len(head) else 0
+    if width:
+        table.add_column(head, width=width)
     for name, n_bytes in rows:
         share = min(1.0, n_bytes / plan.budget)
         before, top = name == rows[0][0], n_bytes == plan.peak
         style = "dim" if before else "bold" if top else ""
         colour = "red" if n_bytes > plan.budget else "cyan dim" if before else "cyan"
-        bar = Text("━" * max(1, round(share * _BAR)), style=colour)
-        table.add_row(Text(name, style), Text(size(n_bytes), style), bar)
+        drawn = bar(screen.console, width, max(share, 1 / _BAR), colour)
+        table.add_row(Text(name, style), Text(size(n_bytes), style), *([drawn] if width else []))
     screen.console.print(table)
     room = plan.room
     ring = f"{room.slots} parts of it on the device, {room.early_slots} of them before the sums"

@@ -133,10 +133,25 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
 
 
 def _keep(args: argparse.Namespace, screen: cli.Screen, run: Run, proof: bytes) -> Path | None:
-    """Write the proof where it was asked for, or else into the run's folder."""
-    if args.out is not None:
+    """Write the proof where it was asked for, or else into the run's folder.
+
+    Raises what writing does where it was asked for; the proof is then in the run's folder, or at
+    least on the screen: it may have taken hours.
+    """
+    if args.out is None:
+        return _keep_in_run(args, screen, run, proof)
+    try:
         write_proof(args.out, proof, args.format)
-        return Path(args.out)
+    except (OSError, TorchzkError):
+        kept = _keep_in_run(args, screen, run, proof)
+        screen.warn(f"the proof is {f'in {kept}' if kept else proof.hex()}")
+        raise
+    return Path(args.out)
+
+
+def _keep_in_run(
+    args: argparse.Namespace, screen: cli.Screen, run: Run, proof: bytes
+) -> Path | None:
     folder = run.folder()
     if folder is None:
         return None
@@ -144,7 +159,6 @@ def _keep(args: argparse.Namespace, screen: cli.Screen, run: Run, proof: bytes) 
     try:
         write_proof(path, proof, args.format)
     except (OSError, TorchzkError) as e:
-        # stdout gets it in any case
         screen.warn(f"the proof is not kept in the run's folder: {e}")
         return None
     return path

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from torchzk.cli import Report, Screen
 from torchzk.config import Config
 from torchzk.files import atomic_write
+from torchzk.interrupts import loading_torch
 from torchzk.scheduler.progress import Progress
 from torchzk.scheduler.sinks import Run, open_run, peak_rss, timeline
 from torchzk.scheduler.timeline_lines import timeline_lines
@@ -49,7 +50,7 @@ def recorded_sessions(
         # drawing takes a moment, which nobody should have to guess at
         ending.callback(lambda: writing.enter_context(progress.watcher.span("write timeline")))
         watched = timeline(run, progress.watcher)
-        with watched.span("load torch"):
+        with loading_torch(watched):
             # late: what is wrong with a config is said without waiting for it
             from torchzk import api
             from torchzk.backends import compile_ahead

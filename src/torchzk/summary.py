@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +17,10 @@ from torchzk.scheduler.stages import RunRecord, StageUse, idle_seconds, stages_o
 from torchzk.timeline import Span
 
 _BAR, _SHORT_BAR = 24, 8
-"""Columns of a bar."""
+"""Columns of a bar, at most."""
+_LEAST_BAR = 8
+_BETWEEN = 3
+"""Columns between two of a table."""
 
 
 def stage_seconds(spans: Iterable[Span]) -> dict[str, float]:
@@ -60,34 +64,50 @@ def device_report(record: RunRecord) -> dict[str, dict[str, float | int | str | 
     }
 
 
+def bar(console: Console, width: int, share: float, style: str) -> Text:
+    """A bar of `share` of `width` columns, in a sign that the stream has."""
+    return Text(("=" if console.options.ascii_only else "━") * round(share * width), style)
+
+
+def bar_width(console: Console, cells: Iterable[Sequence[str]], most: int) -> int:
+    """Columns that are left for bars beside a table of these rows; 0 where they are too few."""
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    left = console.width - sum(widths) - _BETWEEN * (len(widths) + 1)
+    return min(most, left) if left >= _LEAST_BAR else 0
+
+
 def print_stages(console: Console, record: RunRecord) -> None:
     """Stages with seconds, share and a bar of it; with a GPU its time and memory as well."""
     uses = uses_of(record)
     total = sum(use.host_seconds for use in uses if not use.depth)
     gpu, plan = bool(record.device), bool(record.planned)
     # with a GPU there are more columns, and a terminal may have no more than 80
-    width, padding = (_SHORT_BAR, (0, 1, 0, 0)) if gpu else (_BAR, (0, 1, 0, 1))
+    most, padding = (_SHORT_BAR, (0, 1, 0, 0)) if gpu else (_BAR, (0, 1, 0, 1))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=not gpu, padding=padding)
-    table.add_column("stage", no_wrap=True)
+    table.add_column("stage", overflow="fold")
     names = _columns(gpu, plan)
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", width=width)
-    for use in uses:
-        share = use.host_seconds / total if total else 0.0
+    shares = [use.host_seconds / total if total else 0.0 for use in uses]
+    rows = [
+        ["  " * use.depth + use.path[-1], *_cells(use, share, gpu, plan)]
+        for use, share in zip(uses, shares, strict=True)
+    ]
+    width = bar_width(console, [["stage", *names], *rows], most)
+    if width:
+        table.add_column("", width=width)
+    for use, share, row in zip(uses, shares, rows, strict=True):
         style = "dim" if use.depth else ""
-        bar = Text("━" * round(share * width), style="cyan dim" if use.depth else "cyan")
-        shown = Text("  " * use.depth + use.path[-1], style=style)
-        cells = [Text(cell, style) for cell in _cells(use, share, gpu, plan)]
-        table.add_row(shown, *cells, bar)
+        drawn = bar(console, width, share, "cyan dim" if use.depth else "cyan")
+        table.add_row(*(Text(cell, style) for cell in row), *([drawn] if width else []))
     table.add_section()
     last = {"host s": f"{total:.2f}", "seconds": f"{total:.2f}"}
     if gpu:
         last["peak VRAM"] = size(max(d.most.allocated for d in record.device))
-    table.add_row(Text("all stages", "bold"), *(Text(last.get(n, ""), "bold") for n in names), "")
+    table.add_row(Text("all stages", "bold"), *(Text(last.get(n, ""), "bold") for n in names))
     if gpu:
         idle = {"device ms": f"{1e3 * idle_seconds(record.device):,.1f}"}
-        table.add_row(Text("device idle between", "dim"), *(idle.get(n, "") for n in names), "")
+        table.add_row(Text("device idle between", "dim"), *(idle.get(n, "") for n in names))
     console.print(table)
 
 

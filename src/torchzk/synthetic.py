@@ -21,6 +21,7 @@ from torchzk.circuits.sectors import SECTOR_SHAPES
 from torchzk.config import check_device_name
 from torchzk.errors import ConfigError
 from torchzk.files import atomic_write, make_folder
+from torchzk.interrupts import loading_torch
 from torchzk.proof_file import check_writable
 from torchzk.scheduler.progress import Progress
 from torchzk.strict_yaml import parse_size
@@ -98,7 +99,7 @@ def _synthetic(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     start = time.perf_counter()
     with Progress(screen.console) as progress:
         watched = progress.watcher
-        with watched.span("load torch"):
+        with loading_torch(watched):
             # late: what is wrong with a flag is said without waiting for it
             import torch
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torchzk import cli
+from torchzk.interrupts import loading_torch
 from torchzk.proof_file import FORMATS, read_proof
 from torchzk.scheduler.progress import Progress
 from torchzk.summary import partitions, print_facts
@@ -36,7 +37,7 @@ def _verify(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     start = time.perf_counter()
     with Progress(screen.console) as progress:
         watched = progress.watcher
-        with watched.span("load torch"):
+        with loading_torch(watched):
             # late: what is wrong with a config is said without waiting for it
             from torchzk import api
         session = api.open_session(config, watched, screen.warn)

@@ -155,6 +155,8 @@ def test_what_cannot_fit_is_not_begun(tmp_path: Path, monkeypatch: pytest.Monkey
             with pytest.raises(ResourceError, match=r"a key of small takes .* 0\.0 GiB are avail"):
                 get_keys(session)
     monkeypatch.setattr(machine, "disk_free", lambda folder: 1000)
-    with pytest.raises(ResourceError, match=r"the key of small takes 0\.0 GiB in .*keys, 0\.0 GiB"):
+    with pytest.raises(
+        ResourceError, match=r"the key of small takes 0\.\d MiB in .*keys, 0\.0 MiB"
+    ):
         get_keys(small_session(folder, "dev"))
     assert not folder.exists()

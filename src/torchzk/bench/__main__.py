@@ -17,6 +17,7 @@ from torchzk import cli
 from torchzk.bench import sweep_command
 from torchzk.bench.cases import BENCHMARKS, select
 from torchzk.bench.proof_cases import PROOFS, is_proof, select_proofs
+from torchzk.interrupts import loading_torch
 from torchzk.scheduler.progress import Progress
 from torchzk.summary import print_facts, size
 
@@ -96,7 +97,7 @@ def _bench(wrong: list[str], args: argparse.Namespace, screen: cli.Screen) -> cl
     chosen = select(operations, args.size) if operations or not proofs else []
     with Progress(screen.console) as progress:
         watched = progress.watcher
-        with watched.span("load torch"):
+        with loading_torch(watched):
             # late: what is wrong with a name is said without waiting for it
             from torchzk.backends import choose_backend, compile_ahead, variant_on
             from torchzk.bench import conditions

@@ -10,6 +10,7 @@ from torchzk import cli
 from torchzk.bench.proof_cases import PREFIX, PROOFS, ProofBenchmark
 from torchzk.bench.sweep_cases import Setting, add_flags, grid_of
 from torchzk.errors import ConfigError
+from torchzk.interrupts import loading_torch
 from torchzk.scheduler.progress import Progress
 from torchzk.summary import print_facts
 
@@ -87,7 +88,7 @@ def sweep_circuits(wrong: list[str], args: argparse.Namespace, screen: cli.Scree
         return {"settings": [setting.name for setting in settings]}
     with Progress(screen.console) as progress:
         watched = progress.watcher
-        with watched.span("load torch"):
+        with loading_torch(watched):
             # late: what is wrong with a flag is said without waiting for it
             from torchzk.bench.sweep_session import run_sweep
         rows, left_out = run_sweep(circuits, settings, args, watched, screen.warn)

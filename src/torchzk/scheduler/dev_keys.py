@@ -69,6 +69,6 @@ def _check_disk(session: Session, folder: Path) -> None:
     need, there = session.sizes.lengths.n_bytes, machine.disk_free(folder)
     if need > there:
         raise ResourceError(
-            f"the key of {session.circuit.name} takes {need / 2**30:.1f} GiB in {folder}, "
-            f"{there / 2**30:.1f} GiB are free there"
+            f"the key of {session.circuit.name} takes {need / 2**20:,.1f} MiB in {folder}, "
+            f"{there / 2**20:,.1f} MiB are free there"
         )

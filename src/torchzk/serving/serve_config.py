@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from torchzk import strict_yaml
-from torchzk.config import CircuitConfig, Config, RunsLimit, find_config
+from torchzk.config import CircuitConfig, Config, RunsLimit, cache_folder, find_config
 from torchzk.errors import ConfigError
 from torchzk.strict_yaml import ByteSize, Seconds
 
@@ -130,9 +130,9 @@ class ServeConfig:
     backend: Literal["auto", "torch", "triton"] = "auto"
     vram_limit: ByteSize | None = None
     workers: int | None = None
-    key_cache: Path = field(default_factory=lambda: Path("~/.cache/torchzk/keys").expanduser())
+    key_cache: Path = field(default_factory=lambda: cache_folder("key_cache", "keys"))
     parameter_folder: Path = Path("/var/tmp/filecoin-proof-parameters")
-    block_cache: Path = field(default_factory=lambda: Path("~/.cache/torchzk/blocks").expanduser())
+    block_cache: Path = field(default_factory=lambda: cache_folder("block_cache", "blocks"))
 
     def __post_init__(self) -> None:
         if not self.circuits:
