@@ -18,7 +18,7 @@ from fake_devices import FakeDevice, FakeJob, FakePartition, Referee, Script, se
 from torchzk.bench.__main__ import run as bench
 from torchzk.bench.sweep import Proven, Row, sweep
 from torchzk.bench.sweep_cases import Grid, Setting
-from torchzk.bench.sweep_measures import Times, steady_pace
+from torchzk.bench.sweep_measures import Times, steady_pace, times_in
 from torchzk.bench.sweep_prediction import predict
 from torchzk.bench.sweep_table import draw, print_sweep, write_picture
 from torchzk.errors import ResourceError
@@ -176,6 +176,11 @@ def test_a_row_a_setting_with_what_was_measured(rows: list[Row]) -> None:
         assert set(row["locks"]) == {"fake:0 mem lock", "fake:0 compute lock"}
         assert row["trims"] == 0 and row["most_promised_bytes"] in (10, 10 * row["workers"])
         assert row["predicted_ratio"] == row["predicted_seconds_a_proof"] / row["seconds_a_proof"]
+        # and the times of the first say something of all others
+        said = predict(times_in(rows[0]), Setting(row["policy"], row["workers"], 2), 3, 3)
+        foretold = None if row is rows[0] else pytest.approx(said.seconds_a_proof)
+        assert row["foretold_seconds_a_proof"] == foretold
+        assert (row["foretold_ratio"] is None) == (row is rows[0])
 
 
 def disagrees(row: Row) -> bool:

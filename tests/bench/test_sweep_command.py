@@ -68,6 +68,8 @@ def test_a_sweep_that_was_stopped_is_taken_up(monkeypatch: pytest.MonkeyPatch) -
         folder = Path(row["run"])
         assert (folder / "trace.json").exists() and not (folder / "lanes.png").exists()
     assert rows()[0]["proof_sha256"] == rows()[1]["proof_sha256"]
+    # of the times of the row that was there before
+    assert rows()[0]["foretold_ratio"] is None and rows()[1]["foretold_ratio"] > 0
     # all is there: nothing is proved, and the picture is of all
     ROWS.with_suffix(".png").unlink()
     monkeypatch.setattr(sweep_prover.ServiceProver, "__enter__", stopped)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from torchzk.bench.sweep_cases import Setting
-from torchzk.bench.sweep_measures import figures_of, times_of
+from torchzk.bench.sweep_measures import Times, figures_of, times_of
 from torchzk.bench.sweep_prediction import predict
 from torchzk.errors import TorchzkError
 from torchzk.scheduler.stages import RunRecord
@@ -67,6 +68,7 @@ def sweep(
     warn: Callable[[str], None],
     advance: Callable[[float], None],
     seen: Iterable[bytes] = (),
+    first: Mapping[object, Times] = MappingProxyType({}),
     clock: Callable[[], float] = time.monotonic,
 ) -> list[Setting]:
     """Try settings in order, and keep a row of each as soon as it is there.
@@ -80,6 +82,7 @@ def sweep(
         warn: Told of what failed; the next setting is tried then.
         advance: Told of the fraction done.
         seen: SHA-256 of proofs that were made of the same sector before.
+        first: Times of settings that were measured before, the first of each place.
         clock: Seconds.
 
     Returns:
@@ -87,7 +90,7 @@ def sweep(
     """
     start, pace, left_out = clock(), 0.0, list[Setting]()
     place: object = None
-    same = set(seen)
+    same, known = set(seen), dict(first)
     for k, setting in enumerate(settings):
         n = sectors_of(setting, sectors)
         if seconds is not None and clock() - start + pace * n > seconds:
@@ -110,6 +113,8 @@ def sweep(
             proven = prover.prove(setting, n)
             same |= proven.proofs
             row |= _measured(proven, setting, n) | {"right": len(same) == 1}
+            row |= _foretold(known.get(place), setting, row)
+            known.setdefault(place, times_of(proven.record))
         except (TorchzkError, RuntimeError) as e:
             # torch's own are RuntimeErrors: a device that fails costs one setting, if it recovers
             warn(f"{setting.name}: {type(e).__name__}: {e}")
@@ -143,6 +148,15 @@ def _measured(proven: Proven, setting: Setting, sectors: int) -> Row:
         "proof_sha256": sorted(digest.hex() for digest in proven.proofs),
         "run": proven.run,
     }
+
+
+def _foretold(first: Times | None, setting: Setting, row: Row) -> Row:
+    """What the times of the place's first setting say of this one; None of the first itself."""
+    if first is None:
+        return {"foretold_seconds_a_proof": None, "foretold_ratio": None}
+    said = predict(first, setting, row["partitions"], row["sectors"], row["devices"])
+    ratio = _ratio(said.seconds_a_proof, row["seconds_a_proof"])
+    return {"foretold_seconds_a_proof": said.seconds_a_proof, "foretold_ratio": ratio}
 
 
 def _ratio(predicted: float, measured: float | None) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,12 @@ def times_of(record: RunRecord) -> Times:
     workers = [s for s in record.spans if lane_of(s.lane).kind is LaneKind.WORKER]
     rest = [s for s in record.spans if lane_of(s.lane).kind is LaneKind.STATION]
     return Times(stages, _means(workers, _STEPS), _means(rest, STATIONS))
+
+
+def times_in(row: Mapping[str, Any]) -> Times:
+    """Those that a row was written with."""
+    kinds = ("stages_ms", "steps_ms", "stations_ms")
+    return Times(*({name: ms / 1e3 for name, ms in row[kind].items()} for kind in kinds))
 
 
 def figures_of(record: RunRecord, start_ns: int, sectors: int, in_flight: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from torchzk.bench.proofs import free
 from torchzk.bench.rows import append
 from torchzk.bench.sweep import Row, sectors_of, sweep
 from torchzk.bench.sweep_cases import Setting
+from torchzk.bench.sweep_measures import times_in
 from torchzk.bench.sweep_prover import Place, ServiceProver
 from torchzk.errors import ConfigError
 from torchzk.scheduler.device_budget import prepare_memory
@@ -105,6 +106,8 @@ def run_sweep(
                 warn=warn,
                 advance=watched.advance,
                 seen=[bytes.fromhex(one) for row in own for one in row["proof_sha256"]],
+                # the first of each place stays
+                first={(r["residency"], r["limit"]): times_in(r) for r in reversed(own)},
             )
             left_out += [(circuit.short, setting) for setting in missed]
             sessions = prover.sessions

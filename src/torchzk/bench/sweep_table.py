@@ -19,9 +19,9 @@ from torchzk.scheduler.policies import POLICIES
 from torchzk.summary import size
 
 Row = dict[str, Any]
-_LOG = 165
+_LOG = 170
 _HEADS = (
-    ("workers", "in flight", "sectors", "s a proof", "steady", "simulated", "ratio")
+    ("workers", "in flight", "sectors", "s a proof", "steady", "simulated", "ratio", "by first")
     + ("busy", "by kernels", "simulated")
     + ("mem lock waits", "compute lock waits", "waits for key", "peak VRAM", "trims", "result")
 )
@@ -64,15 +64,14 @@ def _cells(row: Row) -> list[Text | str]:
     if "error" in row:
         why = Text(row["error"].partition(":")[0], "bold red")
         return [*head, *[""] * (len(_HEADS) - len(head) - 1), why]
-    ratio = row["predicted_ratio"]
-    off = ratio is not None and abs(ratio - 1) > _NEAR
     locks = row["locks"]
     return [
         *head,
         Text(_seconds(row["seconds_a_proof"]), "bold"),
         _seconds(row["steady_seconds_a_proof"]),
         _seconds(row["predicted_seconds_a_proof"]),
-        Text("" if ratio is None else f"{ratio:.3f}", "red" if off else "green"),
+        _ratio(row["predicted_ratio"]),
+        _ratio(row.get("foretold_ratio")),
         _share(row["busy"]),
         _share(row["busy_by_kernels"]),
         _share(row["predicted_busy"]),
@@ -87,6 +86,12 @@ def _cells(row: Row) -> list[Text | str]:
 
 def _waited(locks: dict[str, dict[str, float]], lock: str) -> float:
     return sum(use["somebody_waited_s"] for name, use in locks.items() if f" {lock} " in name)
+
+
+def _ratio(value: float | None) -> Text:
+    if value is None:
+        return Text()
+    return Text(f"{value:.3f}", "red" if abs(value - 1) > _NEAR else "green")
 
 
 def _seconds(value: float | None) -> str:
