@@ -44,6 +44,9 @@ KEY_NAMES = tuple(
 )
 """What keys may be besides a file."""
 
+_SERVING = {"grpc", "grpc_health", "grpc_reflection", "prometheus_client"}
+"""Packages that the extra `serve` brings."""
+
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -298,6 +301,8 @@ def _known(e: BaseException) -> BaseException:
         return Interrupted(signal.SIGINT)
     if isinstance(e, BrokenPipeError):
         return Interrupted(signal.SIGPIPE)
+    if isinstance(e, ModuleNotFoundError) and (e.name or "").partition(".")[0] in _SERVING:
+        return ConfigError(f"{e.name} is not installed; pip install 'torchzk[serve]'")
     if isinstance(e, PermissionError) and e.filename is not None:
         return ConfigError(f"{e.filename}: {e.strerror}")
     if isinstance(e, OSError) and e.errno in _FULL:

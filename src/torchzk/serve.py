@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager
 from torchzk import cli
 from torchzk.serving.engine import Engine
 from torchzk.serving.serve_config import ServeConfig, load_serve_config
-from torchzk.serving.server import Server, check_credentials, check_free
 
 OpenEngine = Callable[[ServeConfig, Callable[[str], None]], AbstractContextManager[Engine]]
 """Opens what a config serves, told whom to warn."""
@@ -42,6 +41,9 @@ def command(open_engine: OpenEngine) -> cli.Command:
     """The command that serves what `open_engine` opens."""
 
     def serve(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
+        # late: what it needs is not installed everywhere, and --help is
+        from torchzk.serving.server import check_credentials, check_free
+
         config = load_serve_config(args.config)
         check_credentials(config)
         if args.check_config:
@@ -57,6 +59,7 @@ def command(open_engine: OpenEngine) -> cli.Command:
 
 async def _serve(config: ServeConfig, engine: Engine, screen: cli.Screen) -> cli.Report:
     # late: torch is loaded with it, which a fault in the config need not wait for
+    from torchzk.serving.server import Server
     from torchzk.serving.status_server import open_pages
 
     where = ""
