@@ -259,6 +259,12 @@ def newer(path: Path) -> None:
     sql.close()
 
 
+def others(path: Path) -> None:
+    with sqlite3.connect(path) as sql:
+        sql.execute("ALTER TABLE pieces RENAME TO parts")
+    sql.close()
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -266,6 +272,7 @@ def newer(path: Path) -> None:
         (cut_short, "is damaged"),
         (torn, "is damaged"),
         (newer, "is of version 99, this torchzk reads version 1"),
+        (others, "has other tables than a service's"),
     ],
 )
 def test_a_database_that_is_none_is_refused_and_left_alone(
@@ -281,6 +288,17 @@ def test_a_database_that_is_none_is_refused_and_left_alone(
         with pytest.raises(StoreError, match=words):
             JobStore(tmp_path)
     assert path.read_bytes() == before
+
+
+def test_who_looks_after_a_database_may_add_to_it(tmp_path: Path) -> None:
+    with JobStore(tmp_path) as store:
+        accept(store, request())
+    with sqlite3.connect(tmp_path / "jobs.sqlite") as sql:
+        sql.execute("CREATE INDEX mine ON jobs (kind)")
+        sql.execute("ANALYZE")
+    sql.close()
+    with JobStore(tmp_path) as store:
+        assert len(store.unfinished()) == 1
 
 
 @pytest.mark.parametrize(

@@ -270,7 +270,8 @@ class JobTable:
         if version == 0:
             script = f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;"
             self._sql.executescript(script)
-        if _schema_of(self._sql) != _our_schema():
+        # more than ours is who looks after it: an index, the statistics of ANALYZE
+        if not _our_schema() <= _schema_of(self._sql):
             raise StoreError(f"{self._path}: has other tables than a service's; {_WHAT_TO_DO}")
 
     def _end(self, sql: sqlite3.Connection, end: JobEnd) -> None:
@@ -361,13 +362,13 @@ class JobTable:
 _WHAT_TO_DO = "stop the service, and move the file away or put a backup in its place"
 
 
-def _schema_of(sql: sqlite3.Connection) -> list[tuple[str, str]]:
-    query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
-    return sql.execute(query).fetchall()
+def _schema_of(sql: sqlite3.Connection) -> set[tuple[str, str]]:
+    query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"
+    return set(sql.execute(query))
 
 
 @cache
-def _our_schema() -> list[tuple[str, str]]:
+def _our_schema() -> set[tuple[str, str]]:
     with closing(sqlite3.connect(":memory:")) as sql:
         sql.executescript(_SCHEMA)
         return _schema_of(sql)
