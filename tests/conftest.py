@@ -15,6 +15,16 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GOLDEN = Path(__file__).parent / "golden"
 LEFT_OUT = pytest.StashKey[list[str]]()
 
+# where nothing but kernels is tested there may be none
+if importlib.util.find_spec("hypothesis"):
+    from hypothesis import HealthCheck, settings
+
+    # the same examples in every run, for as long as a loaded machine takes to draw them
+    settings.register_profile(
+        "suite", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("suite")
+
 # barriers between threads cost more than the small operations of the reference
 torch.set_num_threads(1)
 

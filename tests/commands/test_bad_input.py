@@ -112,6 +112,8 @@ def write_config(folder: Path, **changes: object) -> str:
     ],
 )
 def test_config(tmp_path: Path, refused: Any, changes: dict[str, object], text: str) -> None:
+    # it is there, lest its absence be what is said
+    (tmp_path / "job.json").touch()
     refusal = refused(prove.run, 2, ["--config", write_config(tmp_path, **changes)])
     assert refusal.error == "ConfigError"
     assert text in refusal.message
