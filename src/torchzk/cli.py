@@ -48,6 +48,7 @@ _SERVING = {"grpc", "grpc_health", "grpc_reflection", "prometheus_client"}
 """Packages that the extra `serve` brings."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NOT_TO_BE_HAD = {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG}
 
 
 @dataclasses.dataclass
@@ -303,7 +304,7 @@ def _known(e: BaseException) -> BaseException:
         return Interrupted(signal.SIGPIPE)
     if isinstance(e, ModuleNotFoundError) and (e.name or "").partition(".")[0] in _SERVING:
         return ConfigError(f"{e.name} is not installed; pip install 'torchzk[serve]'")
-    if isinstance(e, PermissionError) and e.filename is not None:
+    if isinstance(e, OSError) and e.errno in _NOT_TO_BE_HAD and e.filename is not None:
         return ConfigError(f"{e.filename}: {e.strerror}")
     if isinstance(e, OSError) and e.errno in _FULL:
         return ResourceError(f"the disk is full: {e.filename or 'stdout'}")

@@ -32,6 +32,7 @@ FAILURES: list[tuple[BaseException, int, str]] = [
     (RuntimeError("CUDA error: out of memory"), 6, "ResourceError"),
     (OSError(errno.ENOSPC, "No space left on device", "/x"), 6, "ResourceError"),
     (PermissionError(errno.EACCES, "Permission denied", "/x"), 2, "ConfigError"),
+    (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 300), 2, "ConfigError"),
     (ModuleNotFoundError("no", name="grpc_health.v1"), 2, "ConfigError"),
     (ModuleNotFoundError("no", name="torchzk.nothing"), 1, "ModuleNotFoundError"),
     (BrokenPipeError(), 141, "Interrupted"),
