@@ -130,9 +130,18 @@ def _report(
     run: Run, sessions: Sequence[Session], keys: Keys, jobs: Sequence[cli.Report]
 ) -> cli.Report:
     failed = [job for job in jobs if not job["ok"]]
+    faults = [
+        {
+            "exit_code": job["exit_code"],
+            "error": job["error"],
+            "message": f"{job['name']}: {job['message']}",
+        }
+        for job in failed
+    ]
     return {
         "ok": not failed,
-        "exit_code": failed[0]["exit_code"] if failed else 0,
+        # of the first, as one job alone would have said it
+        **(faults[0] if faults else {"exit_code": 0}),
         "circuit": sessions[0].circuit.name,
         "jobs": list(jobs),
         "verified": not failed,

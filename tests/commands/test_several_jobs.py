@@ -71,6 +71,8 @@ def test_bad_ones_fail_alone(run: Any) -> None:
     bad, good = write("bad.json", 1, bad="input"), write("good.json", 2)
     code, report = run("--input", bad, "--input", good)
     assert (code, report["ok"], report["exit_code"]) == (3, False, 3)
+    # as one job alone would have said it
+    assert (report["error"], report["message"]) == ("InputError", "bad: this job does not hold")
     refused, proven = report["jobs"]
     assert (refused["error"], refused["message"]) == ("InputError", "this job does not hold")
     assert proven["ok"] and Path(proven["out"]).parent == Path(report["run"])
