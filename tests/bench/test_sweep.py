@@ -15,16 +15,18 @@ import pytest
 from rich.console import Console
 
 from fake_devices import FakeDevice, FakeJob, FakePartition, Referee, Script, setups, watchdog
+from timeline_samples import heard, partition
 from torchzk.bench.__main__ import run as bench
 from torchzk.bench.sweep import Proven, Row, sweep
 from torchzk.bench.sweep_cases import Grid, Setting
-from torchzk.bench.sweep_measures import Times, steady_pace, times_in
+from torchzk.bench.sweep_measures import Times, figures_of, steady_pace, times_in
 from torchzk.bench.sweep_prediction import predict
 from torchzk.bench.sweep_table import draw, print_sweep, write_picture
 from torchzk.errors import ResourceError
 from torchzk.scheduler.policies import POLICIES
 from torchzk.scheduler.service import Limits, Service
 from torchzk.scheduler.sinks import open_run, timeline
+from torchzk.scheduler.stages import RunRecord
 from torchzk.scheduler.worker_device import Device
 from torchzk.timeline import Timeline
 
@@ -237,6 +239,18 @@ def test_what_would_end_too_late_is_left_out(tmp_path: Path) -> None:
     found, said = swept(FakeProver(tmp_path), settings, seconds=0.25)
     # a setting takes a quarter of a second alone
     assert [r["workers"] for r in found] == [1] and said == [s.name for s in settings[1:]]
+
+
+@pytest.mark.parametrize("clocked", [False, True])
+def test_waits_for_the_key_are_a_share_of_the_devices_time(clocked: bool) -> None:
+    spans = [*partition(0, "cuda:0", 0, 100), *partition(1, "cuda:0", 1, 200)]
+    device = heard(spans, "cuda:0") if clocked else ()
+    record = RunRecord("t", tuple(spans), device=device)
+    figures = figures_of(record, 0, 2, 1)
+    # of two partitions 10 ms each, in the time from the first witness at 110 to the last sum at 280
+    assert figures["waited_for_key_s"] == pytest.approx(0.02)
+    assert figures["waited_for_key_share"] == pytest.approx(20 / 170)
+    assert "wait for uploads" not in figures["stages_ms"]
 
 
 def test_the_steady_pace_leaves_out_the_ends() -> None:
