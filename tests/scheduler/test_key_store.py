@@ -13,7 +13,9 @@ from scheduler.small_session import small_session
 from torchzk import api
 from torchzk.errors import KeyFileError, ResourceError
 from torchzk.groth16.keys import QUERIES, ProvingKey
-from torchzk.scheduler import machine
+from torchzk.scheduler import key_store, machine
+from torchzk.scheduler.file_digests import FileDigest
+from torchzk.scheduler.key_files import digest_in
 from torchzk.scheduler.key_place import where_made, where_of_file
 from torchzk.scheduler.key_store import get_keys, get_verifying_key, is_insecure
 from torchzk.timeline import Span, Timeline
@@ -92,6 +94,25 @@ def test_the_verifying_key_of_dev_is_made_without_the_rest(tmp_path: Path) -> No
     assert names(spans) == {"constraints", "record", "setup: verifying key"}
     assert api.key_sha256(vk) == "bc98ce20d105f322ce42f29dca453b812f79fddf9306b658006fc9a78db3d804"
     assert [path.name for path in tmp_path.iterdir()] == ["blocks"]
+
+
+def test_a_file_that_another_takes_the_place_of_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its points are not those whose digest says that they were checked."""
+
+    def late(session: api.Session, path: Path) -> FileDigest:
+        other = path.with_suffix(".other")
+        other.write_bytes(path.read_bytes())
+        other.replace(path)
+        return digest_in(session, path)
+
+    session = small_session(tmp_path, "dev")
+    with get_keys(session):
+        pass
+    monkeypatch.setattr(key_store, "digest_in", late)
+    with pytest.raises(KeyFileError, match="window_2048.params: the file changed while it was"):
+        get_keys(session)
 
 
 def same_key(one: ProvingKey, other: ProvingKey) -> bool:

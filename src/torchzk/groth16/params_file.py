@@ -36,8 +36,10 @@ from torchzk.groth16.uploads import Uploads, ahead
 from torchzk.groth16.vk_file import (
     COUNT_BYTES,
     HEAD_BYTES,
+    FileState,
     open_key,
     read_n_inputs,
+    state_of,
     vk_from_bytes,
     vk_size,
     vk_to_bytes,
@@ -58,7 +60,8 @@ class ParamsFile:
     """Byte at which the points of each query start."""
     _backend: Backend
     _file: BinaryIO
-    _state: tuple[int, int]
+    state: FileState
+    """Of the file as it was opened."""
 
     @classmethod
     def open(cls, path: Path, backend: Backend) -> ParamsFile:
@@ -72,7 +75,7 @@ class ParamsFile:
             n_inputs, counts, starts = _read_table(file, path)
             file.seek(0)
             vk = vk_from_bytes(file.read(vk_size(n_inputs)), str(path))
-            return cls(path, vk, QueryLengths(**counts), starts, backend, file, _state_of(file))
+            return cls(path, vk, QueryLengths(**counts), starts, backend, file, state_of(file))
         except BaseException:
             file.close()
             raise
@@ -134,11 +137,11 @@ class ParamsFile:
         for first, last in steps(stop - start, BUFFER_BYTES // size):
             n = last - first
             offset = self._starts[name] + (start + first) * size
-            if _state_of(self._file) != self._state:
-                raise self._changed()
+            if state_of(self._file) != self.state:
+                raise self.changed()
             raw = staging.read(self._file.fileno(), offset, n * size)
             if raw is None:
-                raise self._changed()
+                raise self.changed()
             rows[first:last], bad = rows_of_bytes(raw, curve, self._backend)
             # n stands for none of them
             found.append(torch.where(bad < n, first + bad, len(rows)))
@@ -147,7 +150,8 @@ class ParamsFile:
         if index < len(rows):
             raise self._bad_point(name, start + index)
 
-    def _changed(self) -> KeyFileError:
+    def changed(self) -> KeyFileError:
+        """The error for a file that is not what it was when it was opened."""
         return KeyFileError(f"{self.path}: the file changed while it was in use")
 
     def _bad_point(self, name: str, index: int) -> KeyFileError:
@@ -160,7 +164,7 @@ class ParamsFile:
             decode_uncompressed(QUERIES[name], raw, origin)
         except KeyFileError as e:
             return e
-        return self._changed()
+        return self.changed()
 
 
 def write_params(
@@ -250,12 +254,6 @@ def _bytes_of(part: Part) -> int:
 def _staging(n_bytes: int, device: torch.device) -> Staging:
     """What reads up to so many bytes, or as many of them at a time as its buffers hold."""
     return Staging(max(1, n_bytes), device)
-
-
-def _state_of(file: BinaryIO) -> tuple[int, int]:
-    """Size and time of the last change: whoever writes to the file changes these."""
-    stat = os.fstat(file.fileno())
-    return stat.st_size, stat.st_mtime_ns
 
 
 def _refuse_infinity(name: str, first: int, rows: torch.Tensor) -> None:

@@ -6,8 +6,9 @@ Source: spec/groth16.md section 8.
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from torchzk.errors import KeyFileError
 from torchzk.files import atomic_write
@@ -117,6 +118,20 @@ def read_n_inputs(head: bytes, name: str) -> int:
     if n_inputs == 0:
         raise KeyFileError(f"{name}: count of ic at byte {HEAD_BYTES - COUNT_BYTES} is 0")
     return n_inputs
+
+
+class FileState(NamedTuple):
+    """Whoever writes to a file, or puts another in its place, changes one of these."""
+
+    inode: int
+    size: int
+    changed_ns: int
+
+
+def state_of(file: BinaryIO) -> FileState:
+    """That of an open file."""
+    stat = os.fstat(file.fileno())
+    return FileState(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
 def open_key(path: Path) -> BinaryIO:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torchzk.errors import KeyFileError
 from torchzk.files import atomic_write, make_folder
-from torchzk.groth16.vk_file import open_key
+from torchzk.groth16.vk_file import FileState, open_key, state_of
 from torchzk.timeline import Timeline
 
 _READ_BYTES = 1 << 24
@@ -22,6 +22,7 @@ class FileDigest:
 
     blake2b: str
     """Unkeyed BLAKE2b-512, in 128 hex digits."""
+    state: FileState
     _note: Path
     _facts: dict[str, str | int] | None
     """What the note shall say; None where it says so already."""
@@ -49,35 +50,32 @@ def digest_of(path: Path, folder: Path, timeline: Timeline) -> FileDigest:
         KeyFileError: There is no such file, or it changed while it was read.
     """
     with open_key(path) as file:
-        state = _state(file.fileno())
+        state = state_of(file)
         note = folder / f"{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]}.json"
         known = _recall(note, state)
         if known is not None:
-            return FileDigest(known, note, None)
+            return FileDigest(known, state, note, None)
         digest, done = hashlib.blake2b(), 0
         buffer = memoryview(bytearray(_READ_BYTES))
         with timeline.span("key digest"):
             while n := file.readinto(buffer):  # type: ignore[attr-defined]
                 digest.update(buffer[:n])
                 done += n
-                timeline.advance(min(1.0, done / max(1, state["size"])))
-        if _state(file.fileno()) != state or done != state["size"]:
+                timeline.advance(min(1.0, done / max(1, state.size)))
+        if state_of(file) != state or done != state.size:
             raise KeyFileError(f"{path}: the file changed while it was in use")
     found = digest.hexdigest()
-    return FileDigest(found, note, {"path": str(path.resolve()), **state, "blake2b": found})
+    facts = {"path": str(path.resolve()), **state._asdict(), "blake2b": found}
+    return FileDigest(found, state, note, facts)
 
 
-def _state(file: int) -> dict[str, int]:
-    stat = os.fstat(file)
-    return {"inode": stat.st_ino, "size": stat.st_size, "changed_ns": stat.st_mtime_ns}
-
-
-def _recall(note: Path, state: dict[str, int]) -> str | None:
+def _recall(note: Path, state: FileState) -> str | None:
     """The digest of a note, if it is whole and of a file in this state."""
     try:
         facts = json.loads(note.read_bytes())
         digest = facts["blake2b"]
-        if {key: facts[key] for key in state} == state and len(bytes.fromhex(digest)) == 64:
+        noted = FileState(*(facts[key] for key in FileState._fields))
+        if noted == state and len(bytes.fromhex(digest)) == 64:
             return str(digest)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         # there is none, or it is damaged: it is made again

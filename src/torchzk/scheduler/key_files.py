@@ -11,7 +11,7 @@ from torchzk.groth16.key_checks import check_points
 from torchzk.groth16.keys import ProvingKey
 from torchzk.scheduler.dev_keys import dev_path, make_dev_keys
 from torchzk.scheduler.file_digests import FileDigest, digest_of
-from torchzk.scheduler.official_keys import official_file
+from torchzk.scheduler.official_keys import OfficialFile, official_file
 from torchzk.scheduler.session import Session
 
 
@@ -48,7 +48,13 @@ def digest_in(session: Session, path: Path) -> FileDigest:
 
 
 def check_once(session: Session, key: ProvingKey, path: Path, digest: FileDigest) -> None:
-    """Check every point of the key of a file, unless a file of these very bytes passed before."""
+    """Check every point of the key of a file, unless a file of these very bytes passed before.
+
+    Of an official file the digest is the check.
+    """
+    if session.config.keys == "official":
+        _official(session, "params").check(path, digest.blake2b)
+        return
     mark = session.config.key_cache / "checked" / digest.blake2b
     if not mark.is_file():
         with session.timeline.span("key check"):
@@ -62,10 +68,13 @@ def check_once(session: Session, key: ProvingKey, path: Path, digest: FileDigest
     digest.remember()
 
 
+def _official(session: Session, extension: Literal["params", "vk"]) -> OfficialFile:
+    return official_file(session.circuit.cache_identifier, extension, session.circuit.name)
+
+
 def _official_path(session: Session, extension: Literal["params", "vk"]) -> Path:
-    circuit = session.circuit
-    official = official_file(circuit.cache_identifier, extension, circuit.name)
-    path = official.in_folder(session.config.parameter_folder, circuit.name)
+    official = _official(session, extension)
+    path = official.in_folder(session.config.parameter_folder, session.circuit.name)
     digest = digest_in(session, path)
     official.check(path, digest.blake2b)
     digest.remember()

@@ -142,13 +142,15 @@ def _of_file(session: Session, stack: ExitStack, place: Place | None) -> Keys:
     check_lengths(file, session.sizes.lengths, circuit.n_inputs, circuit.name, str(path))
     check_safe(vk)
     digest = digest_in(session, path)
+    if digest.state != file.state:
+        # another file is there by now, and what is known of that one says nothing of this
+        raise file.changed()
     where = where_of_file(session, place, file.lengths.n_bytes)
     key: ProvingKey = file
     if where != "file":
         load = held_on_host if where == "host" else held
         with session.timeline.span("load key"):
             key = load(file, device, session.timeline.advance)
-    if session.config.keys != "official":
-        check_once(session, key, path, digest)
+    check_once(session, key, path, digest)
     insecure = is_marked_insecure(path, circuit.sector_size) or is_dev(vk)
     return Keys(key, vk, key_sha256(vk), insecure, where, path, stack.pop_all())
