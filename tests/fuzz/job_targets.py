@@ -11,12 +11,20 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
-
-from fuzz.layout_samples import LARGE, SMALL, UPDATE, bincode, element, example, leaves, post
+from fuzz.layout_samples import (
+    LARGE,
+    SMALL,
+    UPDATE,
+    bincode,
+    check_bincode,
+    element,
+    example,
+    leaves,
+    post,
+)
 from fuzz.mutators import json_text
 from fuzz.target import Read, Target
-from torchzk.circuits.layouts import PATH_NAMES, VARIANTS, merkle_proof, not_canonical
+from torchzk.circuits.layouts import PATH_NAMES, VARIANTS, merkle_proof, not_canonical, template
 from torchzk.circuits.post_job import load_post_job
 from torchzk.circuits.post_shapes import PostShape
 from torchzk.circuits.sectors import SectorShape, TreeShape
@@ -27,6 +35,7 @@ from torchzk.errors import InputError
 from torchzk.params.fields import FR
 
 PARTITION = partition_layout(UPDATE)
+KNOWN = template(PARTITION)
 
 
 def sector(number: int, shape: PostShape, rng: Random) -> dict[str, Any]:
@@ -149,11 +158,9 @@ def open_update(_: Path) -> AbstractContextManager[Read]:
         for k, given in enumerate(said["vanilla_proofs"]):
             update_public_inputs(job, k)
             if isinstance(given, str):
-                again = bytearray(base64.b64decode(given))
-                assert (
-                    np.frombuffer(again[:32], dtype=np.uint8).tolist()
-                    == job.elements[k, 0].tolist()
-                )
+                raw = base64.b64decode(given)
+                assert len(raw) == KNOWN.n_bytes
+                check_bincode(KNOWN, raw, job.elements[k], job.integers[k])
                 continue
             found = list(leaves(PARTITION, given))
             assert [x for x in found if isinstance(x, list)] == job.elements[k].tolist()

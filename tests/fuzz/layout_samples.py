@@ -6,7 +6,18 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from torchzk.circuits.layouts import Element, Integer, Layout, Nothing, Sequence, Struct, Variant
+from torchzk.circuits.layouts import (
+    Element,
+    Integer,
+    Integers,
+    Layout,
+    Nothing,
+    Octets,
+    Sequence,
+    Struct,
+    Template,
+    Variant,
+)
 from torchzk.circuits.porep_shapes import StackedShape
 from torchzk.circuits.post_shapes import PostShape
 from torchzk.circuits.registered import PostKind
@@ -90,3 +101,14 @@ def leaves(layout: Layout, value: Any) -> Iterator[list[int] | int]:
         case Variant(name, _, item):
             assert len(value) == 1
             yield from leaves(item, value[name])
+
+
+def check_bincode(known: Template, raw: bytes, elements: Octets, integers: Integers) -> None:
+    """What was read of bincode is what stands in the places of the layout."""
+    for at, element_read in zip(known.element_offsets, elements, strict=True):
+        assert raw[at : at + 32] == element_read.tobytes()
+    for (at, size), integer in zip(known.integer_offsets, integers.tolist(), strict=True):
+        assert int.from_bytes(raw[at : at + size], "little") == integer
+    for fixed in known.constants:
+        said = raw[fixed.offset : fixed.offset + fixed.size]
+        assert int.from_bytes(said, "little") == fixed.value
