@@ -94,6 +94,8 @@ def test_a_service_leaves_its_lanes(tmp_path: Path) -> None:
     assert planned[-1] == 0 and max(planned) == pytest.approx(46 / 2**20)
     trims = board.Scalars("counts/fake0/trims")[0].value
     assert trims == sum(s.name == "trim" for s in record.spans)
+    # as docs/timeline.md calls it
+    assert board.Scalars("counts/fake0/torchs_own_trims")[0].value == 0
     text = board.Tensors("run/text_summary")[0].tensor_proto.string_val[0].decode()
     assert "| fake:0 compute lock | 12 |" in text and "| fake:0 worker 0 |" not in text
 

@@ -16,6 +16,8 @@ from torchzk.scheduler.lanes import lane_of
 from torchzk.scheduler.lock_use import lock_uses
 from torchzk.scheduler.stages import RunRecord, Stage, StageUse, idle_seconds, stages_of, uses_of
 
+_IN_TAGS = str.maketrans({" ": "_", ":": None, "'": None})
+
 
 def write_events(
     record: RunRecord, folder: Path, pictures: Mapping[str, NDArray[np.uint8]]
@@ -145,7 +147,7 @@ def _tag(stage: Stage) -> str:
 
 
 def _part(name: str) -> str:
-    return name.replace(" ", "_").replace(":", "")
+    return name.translate(_IN_TAGS)
 
 
 def _cell(text: str) -> str:
