@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-SECONDS = 2.0
+SECONDS = 5.0
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from torchzk.groth16.encoding import encode_uncompressed
 from torchzk.params.curves import G1
 from torchzk.params.fields import FP, FR
 
-MAX_SECONDS = 2.0
+MAX_SECONDS = 10.0
 """Of the processor, so that a busy machine fails nothing; the commands use one core."""
 UPDATE = {"kind": "update", "sector_size": "2KiB"}
 HEAD = 868 + 96 * 23
