@@ -16,9 +16,10 @@ from torchzk.backends import load_backend
 from torchzk.circuits.randomness_file import load_randomisers
 from torchzk.errors import ConfigError, InputError, KeyFileError, ProofError
 from torchzk.groth16.encoding import encode_uncompressed
-from torchzk.groth16.keys import QUERIES, Proof, QueryLengths, VerifyingKey
+from torchzk.groth16.keys import QUERIES, QueryLengths, VerifyingKey
 from torchzk.groth16.meta_file import is_marked_insecure
 from torchzk.groth16.params_file import ParamsFile, write_params
+from torchzk.groth16.proofs import Proof
 from torchzk.groth16.toxic_waste import check_safe, is_dev, load_toxic_waste
 from torchzk.groth16.verifier import verify
 from torchzk.groth16.vk_file import load_vk, vk_from_bytes, vk_to_bytes

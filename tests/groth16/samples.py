@@ -12,14 +12,8 @@ from pathlib import Path
 import torch
 
 from torchzk.groth16.encoding import square_root
-from torchzk.groth16.keys import (
-    QUERIES,
-    MemoryKey,
-    Proof,
-    QueryLengths,
-    VerifyingKey,
-    shapes_of,
-)
+from torchzk.groth16.keys import QUERIES, MemoryKey, QueryLengths, VerifyingKey, shapes_of
+from torchzk.groth16.proofs import Proof
 from torchzk.groth16.streams import Part, Parts, steps
 from torchzk.groth16.uploads import Uploads
 from torchzk.groth16.vk_file import load_vk

@@ -12,14 +12,8 @@ import torch
 
 from groth16.samples import multiple, outsider, reference_cases, small_vk
 from torchzk.errors import InputError, KeyFileError, LayoutError, ProofError
-from torchzk.groth16.keys import (
-    QUERIES,
-    MemoryKey,
-    Proof,
-    QueryLengths,
-    check_lengths,
-    read_proofs,
-)
+from torchzk.groth16.keys import QUERIES, MemoryKey, QueryLengths, check_lengths
+from torchzk.groth16.proofs import Proof, read_proofs
 from torchzk.groth16.toxic_waste import DEV, ToxicWaste, check_safe, is_dev, load_toxic_waste
 from torchzk.groth16.vk_file import load_vk
 from torchzk.ops.layout import points_to_rows

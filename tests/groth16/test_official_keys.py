@@ -18,7 +18,8 @@ import pytest
 from groth16.samples import Case
 from torchzk.errors import TorchzkError
 from torchzk.groth16.encoding import Origin, decode_compressed
-from torchzk.groth16.keys import Proof, VerifyingKey, read_proofs
+from torchzk.groth16.keys import VerifyingKey
+from torchzk.groth16.proofs import Proof, read_proofs
 from torchzk.groth16.toxic_waste import check_safe, is_dev
 from torchzk.groth16.verifier import verify, verify_batch
 from torchzk.groth16.vk_file import vk_from_bytes, vk_size, vk_to_bytes

@@ -36,7 +36,7 @@ from torchzk.circuits.circuit import Job as CircuitJob
 from torchzk.circuits.circuit import Source
 from torchzk.config import CircuitConfig, Config
 from torchzk.errors import InputError
-from torchzk.groth16.keys import read_proofs
+from torchzk.groth16.proofs import read_proofs
 from torchzk.groth16.verifier import verify_batch
 from torchzk.scheduler.device_budget import prepare_memory
 from torchzk.scheduler.devices import find_device

@@ -19,7 +19,7 @@ from torchzk import api
 from torchzk.backends import Backend
 from torchzk.circuits.post_shapes import post_shape
 from torchzk.errors import CancelledError, ConfigError, ExpiredError, InputError, UnsatisfiedError
-from torchzk.groth16.keys import read_proofs
+from torchzk.groth16.proofs import read_proofs
 from torchzk.groth16.prover import Randomisers, prove
 from torchzk.groth16.toxic_waste import ToxicWaste
 from torchzk.scheduler.policies import POLICIES

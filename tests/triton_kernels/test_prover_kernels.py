@@ -16,7 +16,8 @@ from replicated_r1cs import replicated, values
 from torchzk import api
 from torchzk.backends import BackendName, load_backend
 from torchzk.config import CircuitConfig, Config
-from torchzk.groth16.keys import MemoryKey, Proof
+from torchzk.groth16.keys import MemoryKey
+from torchzk.groth16.proofs import Proof
 from torchzk.groth16.prover import Randomisers, Room, prove
 from torchzk.groth16.r1cs import Assignment
 from torchzk.groth16.setup import make_key

@@ -36,7 +36,7 @@ from torchzk.circuits.circuit import Job
 from torchzk.config import CircuitConfig, Config
 from torchzk.errors import ProofError, ResourceError, TorchzkError
 from torchzk.groth16.host_key import held_on_host
-from torchzk.groth16.keys import read_proofs
+from torchzk.groth16.proofs import read_proofs
 from torchzk.groth16.prover import Randomisers
 from torchzk.groth16.verifier import verify_batch
 from torchzk.scheduler.key_store import Keys

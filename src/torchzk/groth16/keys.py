@@ -1,6 +1,6 @@
-"""Keys and proofs as data. Names are those of Groth16 (eprint 2016/260) as bellperson has them.
+"""Keys as data. Names are those of Groth16 (eprint 2016/260) as bellperson has them.
 
-Source: spec/groth16.md sections 4, 5 and 7.
+Source: spec/groth16.md sections 4 and 5.
 """
 
 from __future__ import annotations
@@ -12,22 +12,14 @@ from typing import Protocol
 
 import torch
 
-from torchzk.errors import KeyFileError, LayoutError, ProofError
-from torchzk.groth16.encoding import (
-    Origin,
-    compressed_size,
-    decode_compressed,
-    encode_compressed,
-    uncompressed_size,
-)
+from torchzk.errors import KeyFileError, LayoutError
+from torchzk.groth16.encoding import uncompressed_size
 from torchzk.groth16.streams import Mark, Part, Parts, Piece, steps
 from torchzk.ops.layout import check_rows
 from torchzk.params.curves import G1, G2, Curve, Point
 
 QUERIES: Mapping[str, Curve] = {"h": G1, "l": G1, "a": G1, "b_g1": G1, "b_g2": G2}
 """The queries in the order of a parameter file, and the group each lies in."""
-
-PROOF_BYTES = 192
 
 _POINTS_AT_ONCE = 1 << 20
 """Points that are on their way while a key is loaded."""
@@ -217,46 +209,3 @@ def check_lengths(
             f"the circuit needs ic {n_inputs:,}, {expected}; "
             f"the key has ic {key.vk.n_inputs:,}, {key.lengths}"
         )
-
-
-@dataclass(frozen=True)
-class Proof:
-    """A Groth16 proof: A and C in G1, B in G2."""
-
-    a: Point
-    b: Point
-    c: Point
-
-    def to_bytes(self) -> bytes:
-        """The 192 bytes A || B || C, compressed; raises `ProofError` for a point at infinity."""
-        if None in (self.a, self.b, self.c):
-            raise ProofError("a proof with a point at infinity is no proof")
-        return (
-            encode_compressed(G1, self.a)
-            + encode_compressed(G2, self.b)
-            + encode_compressed(G1, self.c)
-        )
-
-    @classmethod
-    def from_bytes(cls, raw: bytes, name: str = "proof") -> Proof:
-        """Inverse of `to_bytes`; raises `ProofError`, naming point and reason."""
-        if len(raw) != PROOF_BYTES:
-            raise ProofError(f"{name}: a proof has {PROOF_BYTES} bytes, got {len(raw)}")
-        a, b = compressed_size(G1), compressed_size(G1) + compressed_size(G2)
-        return cls(
-            decode_compressed(G1, raw[:a], Origin(ProofError, f"{name}, point A")),
-            decode_compressed(G2, raw[a:b], Origin(ProofError, f"{name}, point B")),
-            decode_compressed(G1, raw[b:], Origin(ProofError, f"{name}, point C")),
-        )
-
-
-def read_proofs(raw: bytes, partitions: int, name: str = "proof") -> list[Proof]:
-    """The proofs of all partitions from their concatenated bytes; raises `ProofError`."""
-    if len(raw) != partitions * PROOF_BYTES:
-        what = "a partition takes" if partitions == 1 else f"{partitions} partitions take"
-        raise ProofError(f"{name}: {what} {partitions * PROOF_BYTES} bytes, got {len(raw)}")
-    return [Proof.from_bytes(part, f"{name}, partition {i}") for i, part in enumerate(_parts(raw))]
-
-
-def _parts(raw: bytes) -> Iterator[bytes]:
-    return (raw[i : i + PROOF_BYTES] for i in range(0, len(raw), PROOF_BYTES))

@@ -16,7 +16,7 @@ import torch
 
 from torchzk.backends import Backend
 from torchzk.errors import UnsatisfiedError
-from torchzk.groth16.keys import QUERIES, Proof, ProvingKey, VerifyingKey
+from torchzk.groth16.keys import QUERIES, ProvingKey, VerifyingKey
 from torchzk.groth16.order import part_order
 from torchzk.groth16.products import (
     MATRICES,
@@ -25,6 +25,7 @@ from torchzk.groth16.products import (
     unsatisfied_in_turn,
     unsatisfied_row,
 )
+from torchzk.groth16.proofs import Proof
 from torchzk.groth16.query_sums import (
     FullScalars,
     Scalars,

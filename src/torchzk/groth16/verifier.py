@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from py_arkworks_bls12381 import G1Point, G2Point
 
 from torchzk.errors import InputError, KeyFileError, ProofError
-from torchzk.groth16.keys import Proof, VerifyingKey
+from torchzk.groth16.keys import VerifyingKey
 from torchzk.groth16.pairing import combine, product_is_one
+from torchzk.groth16.proofs import Proof
 from torchzk.params.curves import G1, G2
 from torchzk.params.fields import FR
 from torchzk.params.library_points import in_subgroup, to_g1, to_g2, to_scalar

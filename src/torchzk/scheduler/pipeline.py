@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torchzk.circuits.circuit import Job, Source
 from torchzk.errors import InputError, ProofError
-from torchzk.groth16.keys import VerifyingKey, read_proofs
+from torchzk.groth16.keys import VerifyingKey
+from torchzk.groth16.proofs import read_proofs
 from torchzk.groth16.verifier import verify_batch
 from torchzk.scheduler.replan import memory_counted
 from torchzk.scheduler.session import Session

@@ -19,8 +19,9 @@ from torchzk.backends import BackendChoice, load_backend
 from torchzk.circuits.circuit import Job
 from torchzk.errors import ProofError, TorchzkError
 from torchzk.files import atomic_write
-from torchzk.groth16.keys import QUERIES, VerifyingKey, read_proofs
+from torchzk.groth16.keys import QUERIES, VerifyingKey
 from torchzk.groth16.products import products
+from torchzk.groth16.proofs import read_proofs
 from torchzk.groth16.prover import query_sums
 from torchzk.groth16.r1cs import Assignment
 from torchzk.groth16.verifier import verify
