@@ -284,10 +284,12 @@ def test_a_prediction_of_what_can_be_added_up() -> None:
 def test_table_and_picture(rows: list[Row], tmp_path: Path) -> None:
     error = {**rows[0], "limit": GB, "right": False, "error": "ResourceError: no"}
     console = Console(file=io.StringIO(), width=80)
-    print_sweep(console, [*rows, {k: v for k, v in error.items() if k != "busy"}])
+    short = {**rows[0], "replanned": True}
+    print_sweep(console, [*rows, short, {k: v for k, v in error.items() if k != "busy"}])
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "porep8m, 2^22, key on the device, all memory" in text
     assert "porep8m, 2^22, key on the device, 1 GB" in text and "ResourceError" in text
+    assert (text.count("replanned"), text.count("same bytes")) == (1, len(rows))
     assert f"{rows[0]['busy']:.1%}" in text and "…" not in text
     figure = draw(rows).figure
     assert [a.get_title() for a in figure.axes] == ["2 in flight", ""]

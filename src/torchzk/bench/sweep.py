@@ -30,6 +30,8 @@ class Proven:
     """SHA-256 of every sector's proof, all verified; one, since all have the same r and s."""
     devices: int = 1
     """On how many."""
+    replanned: bool = False
+    """Whether memory ran out, so that another plan than the first was gone by."""
     run: str | None = None
     """The folder of its timeline."""
 
@@ -139,6 +141,7 @@ def _measured(proven: Proven, setting: Setting, sectors: int) -> Row:
     return {
         "partitions": proven.partitions,
         "devices": proven.devices,
+        "replanned": proven.replanned,
         **figures,
         "predicted_seconds_a_proof": said.seconds_a_proof,
         "predicted_steady_seconds_a_proof": said.steady_seconds_a_proof,

@@ -80,12 +80,19 @@ def _cells(row: Row) -> list[Text | str]:
         _share(row.get("waited_for_key_share")),
         "" if row["peak_bytes"] is None else size(row["peak_bytes"]),
         str(row.get("trims", "")),
-        Text("same bytes", "green") if row["right"] else Text("WRONG", "bold red"),
+        _result(row),
     ]
 
 
 def _waited(locks: dict[str, dict[str, float]], lock: str) -> float:
     return sum(use["somebody_waited_s"] for name, use in locks.items() if f" {lock} " in name)
+
+
+def _result(row: Row) -> Text:
+    if not row["right"]:
+        return Text("WRONG", "bold red")
+    # memory ran out on the way
+    return Text("replanned", "yellow") if row.get("replanned") else Text("same bytes", "green")
 
 
 def _ratio(value: float | None) -> Text:
