@@ -105,3 +105,15 @@ def test_advance_without_a_stage_is_let_be() -> None:
     with Progress(Console(file=stream)) as shown:
         shown.watcher.advance(0.5)
     assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize("width", [100, 76, 60, 44, 40, 30])
+def test_a_line_is_no_wider_than_the_terminal(width: int) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
+    shown = Progress(console)
+    with shown.watcher.span("load torch"), console.capture() as capture:
+        shown.watcher.advance(0.5)
+        console.print(shown._render())
+    (line,) = capture.get().splitlines()
+    assert len(line) <= width and "50%" in line and line.rstrip().endswith(" s")
+    assert ("━" in line) == (width >= 60)

@@ -28,6 +28,8 @@ _HEARTBEAT = 5.0
 """Seconds after which it gets another line of a stage that goes on."""
 _TICK = 0.5
 """Seconds between two looks at what runs."""
+_NAME, _BAR, _FIGURES = 24, 32, 19
+"""Columns of a stage's name, of its bar at most, and of all the rest."""
 
 
 @dataclass
@@ -144,8 +146,10 @@ class Progress:
         """The last stages done and the bars of those that run."""
         table = Table.grid(padding=(0, 1))
         table.add_column(width=1)
-        table.add_column(min_width=24)
-        table.add_column(width=32)
+        # what is wider than the terminal would not be erased
+        room = max(0, self._console.width - _FIGURES)
+        table.add_column(width=None if room > _NAME else room, min_width=min(_NAME, room))
+        table.add_column(width=max(0, min(_BAR, room - _NAME)))
         table.add_column(justify="right", min_width=4)
         table.add_column(justify="right", min_width=8)
         for depth, name, seconds in self._done[-_SHOWN_DONE:]:
