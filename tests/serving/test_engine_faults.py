@@ -77,6 +77,18 @@ def test_what_many_threads_see_at_once_is_told_once(
         assert len(r.events("store unusable")) == 1
 
 
+def test_a_fault_that_comes_again_and_again_is_counted_and_said_once(tmp_path: Path) -> None:
+    made = Rig(tmp_path)
+    with watchdog():
+        for _ in range(20):
+            made.engine._jobs.on_error(ResourceError("the disk is full"))
+        made.engine._jobs.on_error(ResourceError("the disk is locked"))
+        said = [event["message"] for event in made.events("fault")]
+        assert said == ["the disk is full", "the disk is locked"]
+        assert 'torchzk_store_errors_total{operation="record"} 21.0' in made.engine.metrics()
+        made.engine.close(0)
+
+
 def test_without_devices_jobs_fail_and_no_more_are_taken(tmp_path: Path) -> None:
     device = FakeDevice()
     with watchdog(), rig(tmp_path, device) as r:

@@ -47,6 +47,8 @@ _PROBE = 5.0
 """Seconds between two looks at whether the disk can be written, while it can."""
 _SWEEP = 60.0
 """Seconds between two looks at what is to be forgotten."""
+_QUIET = 60.0
+"""Seconds for which a fault that comes again and again is counted alone, and not logged."""
 _STATES = {
     work.JobState.DONE: JobState.COMPLETED,
     work.JobState.FAILED: JobState.FAILED,
@@ -90,6 +92,7 @@ class Dispatcher:
         self._sound = True
         self._probing = threading.Lock()
         self._swept = self._probed = time.monotonic()
+        self._said: tuple[dict[str, str], float] = {}, 0.0
         self._recorder = Recorder[_Ended](
             self._take, self._write, self._tell, self._tick, self.on_error, grace=grace
         )
@@ -376,7 +379,12 @@ class Dispatcher:
     def on_error(self, error: Exception) -> None:
         """Count and log a fault that ends nothing."""
         self._metrics.store_error("record")
-        self._log("fault", **words(error))
+        said, now = words(error), time.monotonic()
+        before, then = self._said
+        if said != before or now - then > _QUIET:
+            # a disk that is full for a day is not to fill the one of the log
+            self._said = said, now
+            self._log("fault", **said)
 
     def order(self, live: LiveJob) -> tuple[float, int]:
         """Lower is served sooner."""
