@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ import pytest
 
 from torchzk import cli, client, doctor, prove, serve, setup, simulate, synthetic, verify
 from torchzk.bench import __main__ as bench
-from torchzk.bench import sweep_command
+from torchzk.bench import performance, sweep_command
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -101,3 +103,64 @@ def test_readme_has_every_verb_of_the_client() -> None:
     assert isinstance(group, argparse._SubParsersAction)
     named = set(said.split()[0].split("|"))
     assert named == {parser.prog.split()[-1] for parser in group.choices.values()}
+
+
+def measured() -> dict[str, set[float]]:
+    """What rows say of proofs, by the names that docs/performance.md has for it.
+
+    Also what was measured again since: nobody has to change the page at once.
+    """
+    found: dict[str, set[float]] = {}
+    lines = (ROOT / "runs" / "bench" / "proofs.jsonl").read_text().splitlines()
+    for row in map(json.loads, lines):
+        text = performance.targets([row]) + performance.limits([row])
+        for what, value in re.findall(r"^\| ([^|]+) \| ([\d.]+)(?: s| GiB) \|", text, re.M):
+            found.setdefault(what, set()).add(float(value))
+        for proof, limit, value in re.findall(r"^\| (\w+) \| ([^|]+) \| ([\d.]+) \|", text, re.M):
+            found.setdefault(f"{proof}, {limit}", set()).add(float(value))
+    return found
+
+
+def test_readme_has_figures_of_rows() -> None:
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    rows = measured()
+
+    def holds(pattern: str, *names: str, digits: int = 2) -> None:
+        (said,) = re.findall(pattern, readme)
+        values = re.findall(r"[\d.]+", said) if isinstance(said, str) else said
+        assert len(values) == len(names)
+        for value, name in zip(values, names, strict=True):
+            assert float(value) in {round(v, digits) for v in rows[name]}, (value, name)
+
+    holds(r"ten verified partitions \| ([\d.]+) s", "porep32g, whole, 10 partitions", digits=1)
+    holds(r"s, ([\d.]+) GiB of host memory", "porep32g, host RSS", digits=1)
+    limits = ("no limit", "80 GB", "48 GB", "24 GB", "16 GB")
+    holds(r"of the device \| ([\d., ]+) s, the same", *(f"porep32g, {limit}" for limit in limits))
+    holds(r"window PoSt, one partition \| ([\d.]+) s", "window32g, partition")
+    holds(r"winning PoSt \| ([\d.]+) s", "winning32g, partition")
+    holds(r"sector update, one of 16 partitions \| ([\d.]+) s", "update32g, partition")
+    holds(r"A PoRep of 2 KiB takes ([\d.]+) s", "porep2k, whole, 1 partition")
+    holds(r"made in (\d+) to (\d+) s", "winning32g, keys", "porep32g, keys", digits=0)
+
+
+def test_readme_has_the_figures_of_the_rows_of_a_cpu() -> None:
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    lines = (ROOT / "runs" / "bench" / "cpu_2k.jsonl").read_text().splitlines()
+    rows = {(r["what"].split(",")[0].split()[1], r["key"]): r for r in map(json.loads, lines)}
+    made, cached = "made on the way", "cached"
+    window, winning = "window2k.yaml", "winning2k.yaml"
+    assert (
+        f"{rows[window, cached]['p50_s']:.0f} s with its key in the cache and "
+        f"{rows[window, made]['p50_s']:.0f} s with the key made on the way"
+    ) in readme
+    assert (
+        f"winning PoSt {rows[winning, cached]['p50_s']:.0f} s and "
+        f"{math.ceil(rows[winning, made]['p50_s'])} s."
+    ) in readme
+    for what, name, digits in (
+        ("sector update of 2 KiB is proven", "update2k.yaml", 0),
+        ("PoRep", "porep2k.yaml", 1),
+    ):
+        row = rows[name, made]
+        took = f"{row['prove_s'] / 60:.1f} minutes and {row['peak_rss_bytes'] / 1e9:.{digits}f} GB"
+        assert f"{what} in {took}" in readme
