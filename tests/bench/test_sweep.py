@@ -253,6 +253,15 @@ def test_waits_for_the_key_are_a_share_of_the_devices_time(clocked: bool) -> Non
     assert "wait for uploads" not in figures["stages_ms"]
 
 
+def test_a_device_that_has_nothing_left_to_do_is_not_busy() -> None:
+    spans = [*partition(0, "cuda:0", 0, 100), *partition(1, "cuda:1", 0, 200)]
+    halves = (heard(spans[:14], "cuda:0"), heard(spans[14:], "cuda:1"))
+    record = RunRecord("t", tuple(spans), device=halves[0] + halves[1])
+    figures = figures_of(record, 0, 2, 1)
+    # 60 of 170 ms each, though of 70 ms of its own
+    assert figures["busy"] == pytest.approx(60 / 170) and figures["busy_window_s"] == 0.17
+
+
 def test_the_steady_pace_leaves_out_the_ends() -> None:
     ends = [10.0, 13, 15, 17, 19, 30]
     assert steady_pace(ends, 1) == (19 - 10) / 4

@@ -108,9 +108,11 @@ def _busy(uses: list[DeviceUse]) -> dict[str, Any]:
     kernels = [use.profiled_busy for use in uses if use.profiled_busy is not None]
     alone = [use.copies_alone for use in uses if use.copies_alone is not None]
     meanwhile = [use.busy_while_profiled for use in uses if use.busy_while_profiled is not None]
+    # of all devices: one that has nothing left to do while others work is not busy
+    start, end = min(use.window[0] for use in uses), max(use.window[1] for use in uses)
     return {
-        "busy": statistics.fmean(use.busy for use in uses),
-        "busy_window_s": max(use.seconds for use in uses),
+        "busy": statistics.fmean(total(use.stages) for use in uses) / (end - start),
+        "busy_window_s": (end - start) / 1e9,
         "busy_by_kernels": statistics.fmean(kernels) if kernels else None,
         "busy_while_profiled": statistics.fmean(meanwhile) if meanwhile else None,
         "copies_alone": statistics.fmean(alone) if alone else None,
