@@ -18,7 +18,7 @@ with atheris.instrument_imports(
     include=["torchzk"], exclude=["torchzk.ops", "torchzk.params", "torchzk.triton_kernels"]
 ):
     from fuzz.catalogue import TARGETS
-    from fuzz.target import Read, Target, allowed, fault_of, memory_of
+    from fuzz.target import Read, Target, fault_of, takes_too_much
 
 WARM = 2000
 """Runs in which caches fill, so that memory is not looked at."""
@@ -37,10 +37,13 @@ class Fuzzed:
         fault = fault_of(self._target, self._read, data)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
         grown, self._peak = peak - self._peak, max(peak, self._peak)
-        if fault is None and grown > allowed(self._target, data) and self._runs > WARM:
-            used = memory_of(self._read, data)
-            if used > allowed(self._target, data):
-                fault = "too much memory"
+        if (
+            fault is None
+            and grown > self._target.spare
+            and self._runs > WARM
+            and takes_too_much(self._target, self._read, data)
+        ):
+            fault = "too much memory"
         if fault is not None and len(data) < self._known.get(fault, 1 << 62):
             self._keep(fault, data)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.catalogue import TARGETS
-from fuzz.target import allowed, fault_of, memory_of
+from fuzz.target import fault_of, takes_too_much
 
 WHOLE = ("c1_json", "c1_bincode", "post_job", "update_job", "params", "vk", "secrets", "kept")
 """Targets whose inputs say where they end, so that none may be taken that is cut short."""
@@ -43,13 +43,13 @@ def test_damaged(name: str, most: int, tmp_path: Path) -> None:
     good = next(iter(target.seeds()))
     with target.open(tmp_path) as read:
         for data in (*cut_short(good, most), *changed(good, most)):
-            assert fault_of(target, read, data) is None, data[:HEAD]
+            assert fault_of(target, read, data, most_seconds=5) is None, data[:HEAD]
             if len(data) < len(good) and name in WHOLE:
                 with pytest.raises(target.errors):
                     read(data)
         for data in (good, good[: len(good) // 2], b"\xff" * 1000, bytes(1000), good + good):
-            assert fault_of(target, read, data) is None
-            assert memory_of(read, data) <= allowed(target, data)
+            assert fault_of(target, read, data, most_seconds=5) is None
+            assert not takes_too_much(target, read, data)
 
 
 @pytest.mark.parametrize("name", ["params", "vk"])
@@ -66,4 +66,4 @@ def test_counts_of_points_are_not_believed(name: str, count: int, tmp_path: Path
                 continue
             with pytest.raises(target.errors, match=r"count of|says|at byte"):
                 read(data)
-            assert memory_of(read, data) <= allowed(target, data)
+            assert not takes_too_much(target, read, data)

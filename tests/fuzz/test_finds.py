@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.catalogue import TARGETS
-from fuzz.target import allowed, fault_of, memory_of
+from fuzz.target import fault_of, takes_too_much
 
 FINDS = Path(__file__).parent / "finds"
 
@@ -25,9 +25,10 @@ def test_reads_or_refuses(name: str, tmp_path: Path) -> None:
     target = TARGETS[name]
     with target.open(tmp_path) as read:
         for what, data in inputs(name).items():
-            assert fault_of(target, read, data) is None, what
+            # of a process that has much else in it, which Python may tidy up meanwhile
+            assert fault_of(target, read, data, most_seconds=5) is None, what
             # what is kept for the next input is there by now
-            assert memory_of(read, data) <= allowed(target, data), what
+            assert not takes_too_much(target, read, data), what
 
 
 def test_every_find_belongs_to_a_target() -> None:
