@@ -48,6 +48,8 @@ Fate = Literal["good", "cancelled", "bad"]
 KINDS = ("window2k", "porep2k")
 FLAT = 0.01
 """Growth of memory over the second half of all jobs, at most."""
+_ENOUGH = 100
+"""Jobs from which on growth says something: the first ones load and compile."""
 _QUEUE = 64
 _ROW_EVERY = 50
 
@@ -222,7 +224,8 @@ def summary(
     once = len(ends) == len(sent) and set(ends.values()) == {1}
     proofs, hold = verified(sent, jobs)
     slopes = memory.slopes()
-    grown = {n: s for n, s in slopes.items() if n != "allocated" and s > FLAT}
+    judged = slopes if len(sent) >= _ENOUGH else {}
+    grown = {n: s for n, s in judged.items() if n != "allocated" and s > FLAT}
     return {
         "jobs": len(sent),
         "states": dict(sorted(states.items())),

@@ -64,6 +64,17 @@ def test_memory_that_grows_is_told() -> None:
     assert memory.slopes()["rss"] > 0.01 and memory.slopes()["reserved"] == 0
 
 
+def test_growth_is_judged_from_a_hundred_jobs_on(kind: Kind) -> None:
+    with watchdog():
+        sent, ends, memory = run_jobs([kind], 1, 60, 5, lambda _: None)
+    memory.rows[:] = [{"rss": 100.0 + k} for k in range(200)]
+    job = {kind.name: kind.read()}
+    few = summary(sent, ends, memory, job)
+    assert few["right"] and few["grown"] == {}
+    many = summary(sent * 100, ends, memory, job)
+    assert not many["right"] and many["grown"]["rss"] > 0.01
+
+
 def test_no_time_hands_nothing_in(kind: Kind) -> None:
     with watchdog():
         sent, ends, _ = run_jobs([kind], 5, -1, 5, lambda _: None)

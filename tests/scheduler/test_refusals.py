@@ -46,7 +46,9 @@ def test_a_key_that_the_disk_has_no_room_for_is_not_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "disk_free", lambda folder: 11_000_000)
-    with pytest.raises(ResourceError, match=r"the key of window-2KiB takes 11\.0 MiB in .*/keys, 10\.5"):
+    with pytest.raises(
+        ResourceError, match=r"the key of window-2KiB takes 11\.0 MiB in .*/keys, 10\.5"
+    ):
         api.get_keys(session_of(2048, tmp_path))
     assert not (tmp_path / "keys").exists()
 
