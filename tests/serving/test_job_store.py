@@ -318,3 +318,23 @@ def test_a_damaged_payload_is_a_typed_error(
     damage(store.folder / "payloads" / row.digest.hex())
     with pytest.raises(StoreError, match=words):
         store.request(row)
+
+
+def test_what_a_client_is_told_is_on_the_disk_and_nothing_else_waits_for_it(
+    store: JobStore,
+) -> None:
+    def how(act: Callable[[], object]) -> str:
+        """How hard it is written, as SQLite calls it."""
+        said: list[str] = []
+        store._table._sql.set_trace_callback(said.append)
+        act()
+        before = said[: said.index("COMMIT")]
+        return [line for line in before if "synchronous" in line][-1].rpartition(" ")[2]
+
+    row: list[JobRow] = []
+    assert how(lambda: row.append(accept(store, request("x")))) == "FULL"
+    assert how(lambda: store.begin(row[0])) == "NORMAL"
+    assert how(lambda: store.put_piece(row[0], 0, b"piece")) == "NORMAL"
+    assert how(lambda: store.cancel(row[0])) == "FULL"
+    assert how(lambda: end(store, row[0])) == "FULL"
+    assert how(lambda: store.forget_old()) == "FULL"

@@ -202,8 +202,11 @@ class JobTable:
             return {int(k): bytes(piece) for k, piece in sql.execute(query, (number,))}
 
     def put_piece(self, number: int, partition: int, piece: bytes) -> None:
-        """A partition is proven. The first piece stays."""
-        with self._writing() as sql:
+        """A partition is proven. The first piece stays.
+
+        A power cut in the next seconds may lose it, as it may lose `begin`; nothing else does.
+        """
+        with self._writing(at_once=False) as sql:
             sql.execute(
                 "INSERT OR IGNORE INTO pieces SELECT number, ?, ? FROM jobs"
                 " WHERE number = ? AND state = ?",
@@ -212,7 +215,7 @@ class JobTable:
 
     def begin(self, number: int) -> None:
         """A device has a job in work: if the process dies now, it may be the job's doing."""
-        with self._writing() as sql:
+        with self._writing(at_once=False) as sql:
             sql.execute("UPDATE jobs SET begun = begun + 1 WHERE number = ?", (number,))
 
     def rest(self) -> None:
@@ -321,8 +324,10 @@ class JobTable:
                 raise self._damaged(e) from e
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self, *, at_once: bool = True) -> Iterator[sqlite3.Connection]:
+        """A transaction; `at_once`: on the disk at its end, with all that was written before it."""
         with self._guard, self._translated():
+            self._sql.execute(f"PRAGMA synchronous = {'FULL' if at_once else 'NORMAL'}")
             self._sql.execute("BEGIN IMMEDIATE")
             try:
                 yield self._sql
