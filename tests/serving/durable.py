@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fake_devices import FakeDevice, FakeJob, Referee, Script, setups
@@ -121,9 +122,12 @@ class Rig:
         workers: int = 2,
         patience: float = 0.2,
         grace: float = 10.0,
+        hooks: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.devices = devices or (FakeDevice("fake:0"),)
         self.prover = FakeProver(self.devices)
+        # before the engine takes up what an earlier one has left
+        self.prover.hooks = hooks
         self.store = JobStore(folder, patience=patience)
         self.service = Service(setups(*self.devices, workers=workers), limits=places).__enter__()
         self.lines = io.StringIO()

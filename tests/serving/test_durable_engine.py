@@ -379,9 +379,8 @@ def test_a_job_that_processes_die_at_is_given_up(tmp_path: Path) -> None:
 def test_a_stop_in_order_blames_nobody(tmp_path: Path) -> None:
     hook, reached, go = gate()
     for _ in range(6):
-        made = Rig(tmp_path)
+        made = Rig(tmp_path, hooks={"compute": hook})
         with watchdog():
-            made.prover.hooks = {"compute": hook}
             made.engine.watch(made.engine.submit(request("x", n=4, hooked=1)).job_id, print)
             assert reached.wait(120)
             job = at_work(made, "x")
