@@ -236,7 +236,10 @@ def job_file(config: Config) -> Path:
         InputError: It is not there.
     """
     if config.input is None:
-        raise ConfigError("input: no job file; give --input JOB, or the key input in the config")
+        raise ConfigError(
+            "input: no job file; give --input JOB, or the key input in the config. "
+            "torchzk.synthetic makes jobs for tests"
+        )
     _check_there(config.input)
     return config.input
 

@@ -84,6 +84,8 @@ def _look_over(screen: cli.Screen, configs: Mapping[str, Config], watched: Timel
     disks = _disks(configs.values())
     rows += [(f"free for {what}", f"{size(free)} in {folder}") for what, folder, free in disks]
     _print(screen, "this machine", ("", ""), rows)
+    for advice in machine.untested(versions):
+        screen.warn(advice)
 
     with watched.span("plans"):
         plans = [_plan(name, config) for name, config in configs.items()]
@@ -93,7 +95,8 @@ def _look_over(screen: cli.Screen, configs: Mapping[str, Config], watched: Timel
     for plan in plans:
         by_need.setdefault(plan["takes"], []).append(plan["config"])
     takes = [(", ".join(names), need) for need, names in by_need.items() if need]
-    _print(screen, "memory that proving takes", ("", ""), takes)
+    if takes:
+        _print(screen, "memory that proving takes", ("", ""), takes)
     caches = dict.fromkeys(config.key_cache for config in configs.values())
     found = [path for cache in caches for path in sorted(cache.glob("*.params"))]
     keys = [(str(path), size(path.stat().st_size)) for path in found]

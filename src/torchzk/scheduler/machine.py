@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,8 @@ _PACKAGES = (
     + ("pyyaml", "rich", "psutil")
 )  # fmt: skip
 _CGROUPS = Path("/sys/fs/cgroup")
+_TESTED = {"torch": ((2, 11), (2, 13)), "triton": ((3, 6), (3, 7))}
+"""The first and the last release of what results depend on that the tests have run with."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,19 @@ class Memory:
     def usable(self) -> int:
         """What a process here may hope for."""
         return min(self.available, self.cgroup_limit or self.available)
+
+
+def untested(versions: Mapping[str, str]) -> list[str]:
+    """What to say of those of `versions` that the tests never ran with."""
+    said = []
+    for package, (first, last) in _TESTED.items():
+        release = re.match(r"(\d+)\.(\d+)", versions[package])
+        if release and not first <= tuple(map(int, release.groups())) <= last:
+            tested = " to ".join(f"{major}.{minor}" for major, minor in (first, last))
+            said.append(
+                f"{package} {versions[package]} is untested: torchzk is tested with {tested}"
+            )
+    return said
 
 
 def versions() -> dict[str, str]:
