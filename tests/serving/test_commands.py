@@ -131,10 +131,11 @@ def test_a_job_file_says_what_no_flag_does(
         said["randomness"],
     )
     assert [base64.b64encode(p).decode() for p in made.vanilla_proofs] == said["vanilla_proofs"]
-    # the job that torchzk.prove is shown with, in the bytes that a service takes
-    window = get_circuit("window", 2048)
-    jobs = [window.read_job(shipped / f"window2k{more}.json") for more in ("", "_base64")]
-    assert jobs[0] == jobs[1]
+    # the jobs that torchzk.prove is shown with, in the bytes that a service takes
+    for kind in ("window", "winning"):
+        circuit = get_circuit(kind, 2048)
+        jobs = [circuit.read_job(shipped / f"{kind}2k{more}.json") for more in ("", "_base64")]
+        assert jobs[0] == jobs[1]
     made = message(said, "--partition", 3, "--miner-id", 7, "--randomness", HASH)
     assert (made.partition_index, made.miner_id, made.randomness.hex()) == (3, 7, HASH)
     for wrong, words in (
