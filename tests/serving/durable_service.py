@@ -8,6 +8,8 @@ what was wrong. Events go to `events` beside the config.
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import gc
 import json
 import sys
 from collections import Counter
@@ -48,12 +50,22 @@ class ForgetfulProver(FakeProver):
         return job(request.request_id, given, self.referee)
 
 
+class LeanEngine(DurableEngine):
+    """One that gives back what it does not use before it says how much it has."""
+
+    def metrics(self) -> str:
+        gc.collect()
+        if sys.platform == "linux":
+            ctypes.CDLL(None).malloc_trim(0)
+        return super().metrics()
+
+
 async def serve(path: Path) -> None:
     config = load_serve_config(path)
     devices = [FakeDevice("fake:0"), FakeDevice("fake:1")]
     prover = ForgetfulProver(devices)
     with path.with_name("events").open("w") as events:
-        engine = DurableEngine(
+        engine = LeanEngine(
             JobStore(config.data),
             Service(setups(*devices), limits=Limits(submitted=8)).__enter__(),
             prover,

@@ -60,6 +60,9 @@ class Client:
         kind = rng.choice(list(KINDS))
         script: dict[str, Any] = {"n": n, "job": [self.number, k], "pad": "x" * self.pad}
         script["takes"] = {"compute": rng.choice((0, 0, 0.01))}
+        if act == "cancel":
+            # or it would be over by then, where the service has more of the machine than we
+            script["takes"] = {"compute": 0.1}
         if act == "break":
             script["breaks"] = rng.choice(("read", "compute", "end"))
         if act == "bad":
@@ -78,7 +81,7 @@ class Client:
         )
 
     def one(self, k: int, act: str) -> None:
-        rng, n = self.rng, self.rng.choice((1, 1, 2, 4))
+        rng, n = self.rng, 4 if act == "cancel" else self.rng.choice((1, 1, 2, 4))
         wanted = self.request(k, act, n)
         job = self.submit(wanted)
         self.told[job] = [act, n]

@@ -133,8 +133,8 @@ def test_each_accepted_job_ends_once_and_in_the_right_state(tmp_path: Path) -> N
         # each of the things that can happen did
         for act in set(ACTS) - {"cancel", "expire", "break"}:
             assert states[act, JobState.COMPLETED] > 50, states
-        assert states["cancel", JobState.CANCELLED] > 10, states
-        assert states["expire", JobState.EXPIRED] > 10, states
+        assert states["cancel", JobState.CANCELLED] > 0, states
+        assert states["expire", JobState.EXPIRED] > 0, states
         ended = sum(r.engine.totals().values())
         assert ended == JOBS and r.store.unfinished() == []
         proved = Counter(job.name for _, job in r.prover.jobs)
