@@ -1,4 +1,4 @@
-"""A client built from cuzk's messages alone: `python -I cuzk_client.py STUBS WHERE SCENARIO`.
+"""A client built from cuzk's messages alone: `python -P cuzk_client.py STUBS WHERE SCENARIO`.
 
 It imports nothing of torchzk. What it was told goes to stdout as one JSON object.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import grpc
+from google import protobuf
 from grpc_tools import protoc
 
 from child_environment import child_environment
@@ -62,11 +65,14 @@ def make_stubs(folder: Path) -> Path:
 
 def cuzk_client(stubs: Path, where: str, scenario: str) -> dict[str, Any]:
     """What `cuzk_client.py` says of one scenario, in a process that knows nothing of torchzk."""
+    # grpc may be where only PYTHONPATH says; what else is said there is not the client's
+    packages = {str(Path(grpc.__file__).parents[1]), str(Path(protobuf.__file__).parents[2])}
     done = subprocess.run(
-        [sys.executable, "-I", str(HERE / "cuzk_client.py"), str(stubs), where, scenario],
+        [sys.executable, "-P", str(HERE / "cuzk_client.py"), str(stubs), where, scenario],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1500,
+        env=child_environment(PYTHONPATH=os.pathsep.join(sorted(packages))),
     )
     assert done.returncode == 0, done.stderr
     said: dict[str, Any] = json.loads(done.stdout)

@@ -1,12 +1,12 @@
 """The whole service, as its command starts it, proves for a client of cuzk; keys and all.
 
-Where there is CUDA, all four kinds. Beside torch, Triton and what tests need, that is these wheels
-of `constraints.txt`, with grpcio-tools for the client's stubs:
+Where there is CUDA, all four kinds. On a machine with torch, Triton, pytest and what they need, but
+without a network, carry the wheels (`pip download --no-deps`) of `constraints.txt` for grpcio,
+grpcio-tools, grpcio-health-checking, grpcio-reflection, protobuf, prometheus-client and
+py-arkworks-bls12381, and then
 
-    grpcio grpcio-health-checking grpcio-reflection grpcio-tools protobuf prometheus-client
-    py-arkworks-bls12381
-
-    PYTHONPATH=src:tests python -m pytest -q tests/serving/test_real_service.py
+    python3 -m pip install -q --no-index --no-deps --upgrade --target /tmp/site WHEELS
+    PYTHONPATH=/tmp/site:src python3 -m pytest -q tests/serving/test_real_service.py
 """
 
 from __future__ import annotations
