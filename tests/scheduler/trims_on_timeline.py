@@ -124,6 +124,11 @@ class Computes(Part):
 
     def _launch(self, kernel: Callable[[], None]) -> None:
         meeting = self.meeting
+        # kept: what this stream gives back would be another thing that the trim takes from it
+        kept = [torch.empty(1 << 10, device=meeting.device).fill_(0)]
+        # what is launched first is loaded, which may wait for the device
+        kernel()
+        Mark.here(meeting.device).wait()
         with self.timeline.span(KERNEL_STAGE):
             for _ in range(KERNELS):
                 kernel()
@@ -131,7 +136,7 @@ class Computes(Part):
             last, end = time.monotonic(), time.monotonic() + _PATIENCE
             while not meeting.trimmed.wait(0.001) and time.monotonic() < end:
                 # takes the allocator's lock and the interpreter's, as every stage does
-                torch.empty(1 << 10, device=meeting.device).fill_(0)
+                kept.append(torch.empty(1 << 10, device=meeting.device).fill_(0))
                 now = time.monotonic()
                 meeting.longest_pause = max(meeting.longest_pause, now - last)
                 last = now
