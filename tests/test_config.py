@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from torchzk import backends, prove, strict_yaml, synthetic
+from torchzk import backends, strict_yaml
 from torchzk.config import Config, find_config, load_config, shipped_configs
 from torchzk.errors import ConfigError
 from torchzk.strict_yaml import parse_size
@@ -38,6 +38,8 @@ def test_the_list_of_keys_is_frozen() -> None:
         "circuit.sector_size",
         "keys",
         "input",
+        "synthetic",
+        "input_cache",
         "key_cache",
         "parameter_folder",
         "block_cache",
@@ -202,16 +204,25 @@ def test_every_small_shipped_config_loads_and_its_input_is_there() -> None:
 
 
 @pytest.mark.parametrize("name", [*(f"{kind}32g.yaml" for kind in KINDS), "porep64g.yaml"])
-def test_the_comment_of_a_large_config_says_how_to_make_an_input(name: str) -> None:
-    """Too large to ship, and wherever the package is installed a user's own folder has it."""
+def test_large_shipped_configs_are_of_a_synthetic_sector(name: str) -> None:
+    """Inputs too large to ship are made where they are wanted."""
     config = load_config(name)
     assert config.input is None and config.keys == "dev-in-memory"
-    text = find_config(name).read_text().replace("\\\n#", "")
-    made, proven = (line.split()[4:] for line in text.splitlines() if "python -m torchzk." in line)
-    given = synthetic._parser().parse_args(made)
-    assert (given.kind, given.sector_size) == (config.circuit.kind, config.circuit.sector_size)
-    flags = prove._parser().parse_args(proven)
-    assert (flags.config, flags.inputs) == (name, [given.out])
+    assert config.synthetic == f"synth{name[-8:-5]}"
+
+
+def test_an_input_and_a_synthetic_sector_are_one_too_many(tmp_path: Path) -> None:
+    given = "circuit: {kind: window, sector_size: 2KiB}\nkeys: dev\n"
+    path = tmp_path / "some.yaml"
+    path.write_text(f"{given}synthetic: a\n")
+    assert load_config(path).synthetic == "a"
+    path.write_text(f"{given}synthetic: a\ninput: b\n")
+    with pytest.raises(ConfigError, match="there is an input as well"):
+        load_config(path)
+    for name in ("'/'", "../a", "ä", "a b", "x" * 101):
+        path.write_text(f"{given}synthetic: {name}\n")
+        with pytest.raises(ConfigError, match="synthetic: must be 1 to 100 letters"):
+            load_config(path)
 
 
 @dataclasses.dataclass(frozen=True)

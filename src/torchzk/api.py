@@ -38,6 +38,7 @@ from torchzk.scheduler.proof_work import Site, open_sites
 from torchzk.scheduler.session import Session
 from torchzk.scheduler.session import open_session as _open_session
 from torchzk.scheduler.session import open_sessions as _open_sessions
+from torchzk.scheduler.synthetic_input import MINER_ID, SECTOR_NUMBER, synthetic_job
 from torchzk.timeline import Timeline
 
 __all__ = [
@@ -105,7 +106,7 @@ def open_sessions(
 
 def load_job(
     session: Session,
-    path: Path | str,
+    path: Path | str | None,
     *,
     miner_id: int | None = None,
     sector_number: int | None = None,
@@ -114,11 +115,16 @@ def load_job(
 
     Args:
         session: From `open_session`.
-        path: The file.
+        path: The file; None for the job of the config's synthetic sector, which is made unless
+            it is there.
         miner_id: Whose sectors they must be. Most C1 outputs do not say; their replica_id is
             checked where both numbers are known.
         sector_number: Which sector it must be.
     """
+    if path is None:
+        path = synthetic_job(session)
+        miner_id = MINER_ID if miner_id is None else miner_id
+        sector_number = SECTOR_NUMBER if sector_number is None else sector_number
     return pipeline.read_job(session, Path(path), miner_id, sector_number)
 
 

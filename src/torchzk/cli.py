@@ -182,6 +182,8 @@ def config_of(args: argparse.Namespace) -> Config:
     flags = {key: getattr(args, key, None) for key in names}
     if flags["keys"] is not None and flags["keys"] not in KEY_NAMES:
         flags["keys"] = Path(flags["keys"])
+    if flags["input"] is not None:
+        config = dataclasses.replace(config, synthetic=None)
     return dataclasses.replace(config, **{k: v for k, v in flags.items() if v is not None})
 
 
@@ -203,6 +205,8 @@ def check_key_file(config: Config) -> None:
 def job_files(config: Config, given: Sequence[Path] | None) -> list[Path]:
     """The jobs to work on: files as they are, of a folder all that are in it, by name.
 
+    None at all where it is that of the config's synthetic sector.
+
     Args:
         given: By flags, instead of the config's.
 
@@ -210,6 +214,8 @@ def job_files(config: Config, given: Sequence[Path] | None) -> list[Path]:
         ConfigError: There is none, or one twice.
         InputError: The only one is not there.
     """
+    if not given and config.synthetic is not None:
+        return []
     named = given or [job_file(config)]
     if len(named) == 1:
         # of several each fails alone

@@ -73,6 +73,13 @@ class Config:
     input: Path | None = None
     """The job file; `--input` overrides it."""
 
+    synthetic: str | None = None
+    """Instead of a job file the name of a sector that nobody sealed, in ASCII: its job is made in
+    `input_cache` unless it is there. It stores nothing; `--input` overrides it as well."""
+
+    input_cache: Path | None = None
+    """Folder in which jobs of synthetic sectors are kept; by default `~/.cache/torchzk/inputs`."""
+
     key_cache: Path = field(default_factory=lambda: cache_folder("key_cache", "keys"))
     """Folder in which `dev` keys are kept between runs."""
 
@@ -111,6 +118,18 @@ class Config:
         check_device_name(self.device)
         if self.workers is not None and not 1 <= self.workers <= _MOST_WORKERS:
             raise ConfigError(f"workers: must be 1 to {_MOST_WORKERS}, got {self.workers}")
+        if self.synthetic is not None:
+            _check_synthetic(self.synthetic)
+            if self.input is not None:
+                raise ConfigError("synthetic: there is an input as well; name one of them")
+
+
+def _check_synthetic(name: str) -> None:
+    # a file is called by it
+    if not re.fullmatch(r"[0-9A-Za-z_-]{1,100}", name):
+        raise ConfigError(
+            f"synthetic: must be 1 to 100 letters, digits, - and _, got {ascii(name[:100])}"
+        )
 
 
 def check_device_name(name: str) -> None:

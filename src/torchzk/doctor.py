@@ -157,6 +157,7 @@ def _plan(name: str, config: Config) -> dict[str, str]:
     else:
         keys = str(config.keys) if config.keys.is_file() else f"{config.keys}: absent"
     there = config.input is not None and config.input.is_file()
+    named = "absent" if config.input else "synthetic" if config.synthetic else "not named"
     return {
         "config": Path(name).name,
         "circuit": circuit,
@@ -166,7 +167,7 @@ def _plan(name: str, config: Config) -> dict[str, str]:
         "backend": backend,
         "backend_missing": missing["backend"],
         "keys": keys,
-        "input": "there" if there else "absent" if config.input else "not named",
+        "input": "there" if there else named,
         "takes": _takes(config) if found else "",
     }
 

@@ -91,22 +91,21 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     config = cli.config_of(args)
     if args.plan:
         return planned(config, screen)
-    job_path, *others = cli.job_files(config, args.inputs)
+    paths = cli.job_files(config, args.inputs)
     if not args.check:
         cli.check_key_file(config)
     if args.timeline_lines not in (None, "-"):
         check_writable(Path(args.timeline_lines), "--timeline-lines")
-    if others:
-        return prove_several(args, screen, config, [job_path, *others])
+    if len(paths) > 1:
+        return prove_several(args, screen, config, paths)
     if args.out is not None:
         check_writable(args.out)
     with recorded_sessions(config, screen, "prove") as (run, sessions):
         from torchzk import api
 
         session = sessions[0]
-        job = api.load_job(
-            session, job_path, miner_id=args.miner_id, sector_number=args.sector_number
-        )
+        path = paths[0] if paths else None
+        job = api.load_job(session, path, miner_id=args.miner_id, sector_number=args.sector_number)
         if args.profile_kernels is not None:
             watch_kernels(run, args.profile_kernels, screen, job.n_partitions)
         fixed = api.load_randomisers(args.randomness, job) if args.randomness else None

@@ -7,28 +7,23 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import hashlib
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torchzk import cli
-from torchzk.circuits.job_head import JOB_KINDS, JobKind
+from torchzk.circuits.job_head import JOB_KINDS
 from torchzk.circuits.registered import REGISTERED_SEALS, RegisteredSeal, default_seal
 from torchzk.circuits.sectors import SECTOR_SHAPES
 from torchzk.config import check_device_name
 from torchzk.errors import ConfigError
-from torchzk.files import atomic_write, make_folder
+from torchzk.files import make_folder
 from torchzk.interrupts import loading_torch
 from torchzk.proof_file import check_writable
 from torchzk.scheduler.progress import Progress
 from torchzk.strict_yaml import parse_size
 from torchzk.summary import print_facts, size
-
-if TYPE_CHECKING:
-    from torchzk.circuits.synthetic import SyntheticSector
 
 
 def _parser() -> cli.Parser:
@@ -105,6 +100,7 @@ def _synthetic(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
 
             from torchzk.backends import load_backend
             from torchzk.circuits.synthetic import SectorName, make_sector
+            from torchzk.circuits.synthetic_jobs import write_job
             from torchzk.scheduler.devices import find_device
         device = find_device(args.device)
         if device.type == "cpu":
@@ -113,7 +109,7 @@ def _synthetic(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         of = SectorName(args.name, registered, args.sector_id, args.miner_id)
         sector = make_sector(of, load_backend("torch"), device, watched)
         with watched.span("write"):
-            sha256 = _write(args.out, sector, args.kind)
+            sha256 = write_job(args.out, sector, args.kind)
     report: cli.Report = {
         "kind": args.kind,
         "name": args.name,
@@ -141,19 +137,6 @@ def _synthetic(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     )
     screen.answer(str(args.out))
     return report
-
-
-def _write(path: Path, sector: SyntheticSector, kind: JobKind) -> str:
-    """Write the job and return the SHA-256 of its bytes."""
-    from torchzk.circuits.synthetic_jobs import job_text
-
-    digest = hashlib.sha256()
-    with atomic_write(path) as file:
-        for piece in job_text(sector, kind):
-            data = piece.encode()
-            digest.update(data)
-            file.write(data)
-    return digest.hexdigest()
 
 
 def run(argv: Sequence[str] | None = None) -> int:

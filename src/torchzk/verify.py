@@ -31,7 +31,7 @@ def _verify(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     config = cli.config_of(args)
     if args.key is not None:
         config = dataclasses.replace(config, keys=args.key)
-    job_path = cli.job_file(config)
+    job_path = None if config.synthetic is not None else cli.job_file(config)
     cli.check_key_file(config)
     proof = read_proof(args.proof, args.format)
     start = time.perf_counter()

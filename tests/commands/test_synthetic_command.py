@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from child_environment import run_python
-from torchzk import api, synthetic
+from torchzk import api, prove, synthetic
 
 
 def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -78,6 +78,45 @@ def test_post_jobs_hold(kind: str, tmp_path: Path) -> None:
     job = api.load_job(session, out)
     api.check(session, job)
     assert (job.sectors[0].sector_id, job.miner_id) == ((1 << 64) - 1, 0)
+
+
+@pytest.mark.parametrize("kind", ["porep", "winning"])
+def test_a_config_makes_its_input(
+    kind: str, known: dict[str, Any], tmp_path: Path, capsys: Any
+) -> None:
+    """Once: what is there is taken. A job that is named goes before it."""
+    path = tmp_path / "some.yaml"
+    path.write_text(
+        f"circuit: {{kind: {kind}, sector_size: 2KiB}}\nsynthetic: synth2k\n"
+        "input_cache: made\nkeys: dev\ndevice: cpu\nruns: runs\n"
+    )
+    check = ["--config", str(path), "--check", "--json"]
+    made = tmp_path / "made" / f"synth2k-{kind}-2KiB.json"
+    for first in (True, False):
+        assert prove.run(check) == 0
+        out, err = capsys.readouterr()
+        assert "synth2k is synthetic: it stores nothing" in err
+        assert ("make input" in err) is first
+        # whose sector it is is known, so there is nothing to say of replica_id
+        report = json.loads(out.splitlines()[-1])
+        assert report["checked"] and report["notes"] == []
+        expected = known["c1"]["sha256"] if kind == "porep" else known[kind]["job_sha256"]
+        assert hashlib.sha256(made.read_bytes()).hexdigest() == expected
+    assert list(made.parent.iterdir()) == [made]
+    made.rename(tmp_path / "mine.json")
+    assert prove.run([*check, "--input", str(tmp_path / "mine.json")]) == 0
+    assert "synthetic" not in capsys.readouterr().err
+    assert not made.exists()
+
+
+def test_a_config_of_a_size_without_synthetic_sectors(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "some.yaml"
+    path.write_text(
+        "circuit: {kind: window, sector_size: 16KiB}\nsynthetic: x\nkeys: dev\ndevice: cpu\n"
+        "runs: runs\n"
+    )
+    assert prove.run(["--config", str(path), "--check"]) == 2
+    assert "sectors of 16KiB have no registered proof" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

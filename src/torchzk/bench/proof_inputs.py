@@ -12,13 +12,11 @@ from torchzk.bench.proof_cases import ProofBenchmark
 from torchzk.circuits.circuit import AnyCircuit, Job
 from torchzk.circuits.registered import default_seal
 from torchzk.circuits.synthetic import SectorName, SyntheticSector, make_sector
-from torchzk.circuits.synthetic_jobs import job_text
+from torchzk.circuits.synthetic_jobs import write_job
 from torchzk.errors import ConfigError
-from torchzk.files import atomic_write, make_folder
+from torchzk.files import make_folder
+from torchzk.scheduler.synthetic_input import MINER_ID, SECTOR_NUMBER
 from torchzk.timeline import Timeline
-
-SECTOR_NUMBER, MINER_ID = 7, 1000
-"""Of every sector here, as of those that filecoin-proofs synthesised."""
 
 
 class Inputs:
@@ -35,9 +33,8 @@ class Inputs:
             return path, False
         sector = self._made(benchmark, timeline)
         make_folder(self._folder)
-        with timeline.span("write job"), atomic_write(path) as file:
-            for piece in job_text(sector, benchmark.kind):
-                file.write(piece.encode())
+        with timeline.span("write job"):
+            write_job(path, sector, benchmark.kind)
         return path, True
 
     def _made(self, benchmark: ProofBenchmark, timeline: Timeline) -> SyntheticSector:

@@ -20,7 +20,7 @@ from torchzk import api
 from torchzk.backends import BackendName
 from torchzk.bench.proof_cases import HOST_RSS, PLAN, SLOWER, ProofBenchmark, Target
 from torchzk.bench.proof_floors import floors_ms
-from torchzk.bench.proof_inputs import MINER_ID, SECTOR_NUMBER, Inputs, inputs_agree
+from torchzk.bench.proof_inputs import Inputs, inputs_agree
 from torchzk.bench.proof_measures import (
     PARTITION,
     Figures,
@@ -44,6 +44,7 @@ from torchzk.scheduler.proof_work import prove_partition
 from torchzk.scheduler.session import Session
 from torchzk.scheduler.sinks import Run, peak_rss
 from torchzk.scheduler.stages import RunRecord
+from torchzk.scheduler.synthetic_input import MINER_ID, SECTOR_NUMBER
 from torchzk.timeline import Timeline
 
 FIXED = Randomisers(0x5EED0001, 0x5EED0002)

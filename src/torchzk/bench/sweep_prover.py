@@ -18,7 +18,7 @@ import torch
 from torchzk import api
 from torchzk.backends import BackendName
 from torchzk.bench.proof_cases import ProofBenchmark
-from torchzk.bench.proof_inputs import MINER_ID, SECTOR_NUMBER, Inputs, inputs_agree
+from torchzk.bench.proof_inputs import Inputs, inputs_agree
 from torchzk.bench.proofs import FIXED, free
 from torchzk.bench.sweep import Proven
 from torchzk.bench.sweep_cases import Setting
@@ -37,6 +37,7 @@ from torchzk.scheduler.proof_work import ProofWork, UnreadWork
 from torchzk.scheduler.service import Limits
 from torchzk.scheduler.session import Session
 from torchzk.scheduler.sinks import Run, open_run, timeline
+from torchzk.scheduler.synthetic_input import MINER_ID, SECTOR_NUMBER
 from torchzk.timeline import Timeline
 
 _WARM_UPS = {"cuda": 2, "cpu": 1}

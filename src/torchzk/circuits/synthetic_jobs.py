@@ -5,8 +5,10 @@ Source: spec/synthetic.md; spec/porep.md section 8 and spec/post_update.md secti
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 from torchzk.circuits.challenges import challenge_indexes, leaf_challenge
 from torchzk.circuits.job_head import JobKind
@@ -18,6 +20,7 @@ from torchzk.circuits.serde_json import CompactJson, Value, merkle_value
 from torchzk.circuits.synthetic import SyntheticSector
 from torchzk.circuits.update_challenges import update_challenges
 from torchzk.circuits.update_shapes import update_shape
+from torchzk.files import atomic_write
 
 
 def job_text(sector: SyntheticSector, kind: JobKind) -> Iterator[str]:
@@ -46,6 +49,22 @@ def job_text(sector: SyntheticSector, kind: JobKind) -> Iterator[str]:
     for i, proof in enumerate(proofs):
         yield ("," if i else "") + json.text(proof)
     yield "]}"
+
+
+def write_job(path: Path, sector: SyntheticSector, kind: JobKind) -> str:
+    """Write `job_text`, all of it or nothing; returns the SHA-256 of the file.
+
+    Raises:
+        ConfigError: The file cannot be written.
+        ResourceError: The disk is full.
+    """
+    digest = hashlib.sha256()
+    with atomic_write(path) as file:
+        for piece in job_text(sector, kind):
+            data = piece.encode()
+            digest.update(data)
+            file.write(data)
+    return digest.hexdigest()
 
 
 def post_proof(sector: SyntheticSector, kind: PostKind) -> Value:
