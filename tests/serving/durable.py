@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -123,9 +123,10 @@ class Rig:
         patience: float = 0.2,
         grace: float = 10.0,
         hooks: Mapping[str, Any] = MappingProxyType({}),
+        prover: Callable[[Sequence[FakeDevice]], FakeProver] = FakeProver,
     ) -> None:
         self.devices = devices or (FakeDevice("fake:0"),)
-        self.prover = FakeProver(self.devices)
+        self.prover = prover(self.devices)
         # before the engine takes up what an earlier one has left
         self.prover.hooks = hooks
         self.store = JobStore(folder, patience=patience)

@@ -18,14 +18,14 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fake_devices import FakeJob, proof
-from serving.durable import Rig, request
+from fake_devices import FakeDevice, FakeJob, proof
+from serving.durable import FakeProver, Rig, request
 from torchzk.scheduler.worker_device import Device
 from torchzk.serving.engine import JobReport, ProofRequest
 from torchzk.timeline import Timeline
@@ -40,29 +40,36 @@ def wanted(name: str) -> ProofRequest:
     return request(name, n=len(name) % 3 + 2, name=name, takes={"compute": 0.004})
 
 
+class TellingProver(FakeProver):
+    """One that says what it is asked for, jobs of an earlier process among it."""
+
+    def __init__(self, devices: Sequence[FakeDevice], tell: Callable[..., None]) -> None:
+        super().__init__(devices)
+        self.tell = tell
+
+    def work(self, request: ProofRequest) -> FakeJob:
+        self.tell("work", request.request_id)
+        job = super().work(request)
+        partition = job.partition
+
+        def watched(index: int, device: Device, timeline: Timeline) -> Any:
+            self.tell("part", request.request_id, index)
+            return partition(index, device, timeline)
+
+        job.partition = watched  # type: ignore[method-assign]
+        return job
+
+
 class Engine:
     """One process' engine, its clients, and what they hear."""
 
     def __init__(self, folder: Path) -> None:
         self.log = os.open(folder / "heard", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self.made = Rig(folder / "data", patience=5.0)
-        self.left = 0
-        # who makes the work says so
-        real = self.made.prover.work
-
-        def work(asked: ProofRequest) -> FakeJob:
-            self.tell("work", asked.request_id)
-            job = real(asked)
-            partition = job.partition
-
-            def watched(index: int, device: Device, timeline: Timeline) -> Any:
-                self.tell("part", asked.request_id, index)
-                return partition(index, device, timeline)
-
-            job.partition = watched  # type: ignore[method-assign]
-            return job
-
-        self.made.prover.work = work  # type: ignore[method-assign, assignment]
+        self.made = Rig(
+            folder / "data",
+            patience=5.0,
+            prover=lambda devices: TellingProver(devices, self.tell),
+        )
 
     def tell(self, *words: Any) -> None:
         os.write(self.log, json.dumps(words).encode() + b"\n")

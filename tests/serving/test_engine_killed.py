@@ -28,5 +28,5 @@ def test_killed_at_random_moments_under_load(tmp_path: Path, kills: int) -> None
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     # it was under load: jobs were taken up again, and ended before and after
-    assert seen["accepted"] > 10 * kills and seen["ended"] > 2 * kills
+    assert seen["accepted"] > 5 * kills and seen["ended"] > kills
     assert seen["pieces found after a kill"] > 0
