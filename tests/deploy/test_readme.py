@@ -78,7 +78,7 @@ def test_what_is_written_can_be_typed(page: Path, name: str, said: str) -> None:
 
 def test_commands_are_found_on_every_page_that_has_some() -> None:
     pages = {page.name for page, *_ in FOUND}
-    assert {"README.md", "timeline.md", "operate.md", "serve.md", "porep32g.yaml"} <= pages
+    assert {"README.md", "timeline.md", "operate.md", "serve.md", "porep512m.yaml"} <= pages
     assert any("--profile-kernels 3" in said for *_, said in FOUND)
     assert any(
         said.endswith("--registered-proof NAME] [--device D] [--json]") for *_, said in FOUND
