@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +35,24 @@ def write_config(folder: Path, text: str = "listen: 127.0.0.1:0\n") -> Path:
 
 @contextmanager
 def service(
-    config: Path, command: Sequence[str] = FAKE
+    config: Path, command: Sequence[str] = FAKE, log: Path | None = None
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process that serves, and where; it is killed at the end if it is still there."""
-    with subprocess.Popen(
-        [sys.executable, *command, str(config)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=child_environment(),
-    ) as process:
+    """A process that serves, and where; it is killed at the end if it is still there.
+
+    Args:
+        log: The file of its events. By default they are in a pipe, whose 64 KiB hold some hundred:
+            with more of them it waits for whoever reads.
+    """
+    with (
+        log.open("wb") if log else nullcontext(subprocess.PIPE) as stderr,
+        subprocess.Popen(
+            [sys.executable, *command, str(config)],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            env=child_environment(),
+        ) as process,
+    ):
         assert process.stdout is not None
         try:
             where = process.stdout.readline().strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,3 +91,23 @@ def test_waits_for_locks_and_promised_bytes_by_device() -> None:
     assert 'torchzk_vram_promised_bytes{device="cuda:1"} 77.0' in text
     assert 'torchzk_vram_planned_bytes{circuit="porep-2KiB",device="cuda:1"} 99.0' in text
     assert text.count("torchzk_stage_seconds_count") == 1
+
+
+def test_a_log_that_nobody_reads_stops_nobody() -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb", buffering=0) as reader, os.fdopen(write, "w") as writer:
+        log = EventLog(writer)
+        for k in range(1000):
+            log("x", text="y" * 200, k=k)
+        lost = log.lost
+        assert 0 < lost < 1000
+        os.set_blocking(reader.fileno(), False)
+        whole = b""
+        while piece := reader.read(1 << 16):
+            whole += piece
+        log("again")
+        whole += reader.read(1 << 16) or b""
+    said = [json.loads(line) for line in whole.splitlines()]
+    assert [line["k"] for line in said[:-2]] == list(range(1000 - lost))
+    assert said[-2]["event"] == "log lost" and said[-2]["lines"] == lost
+    assert said[-1]["event"] == "again"

@@ -130,7 +130,7 @@ def test_proofs_for_cuzks_client(
 
 
 FLAGS = {"window": ("-t", "wpost", "--vanilla"), "porep": ("-t", "porep", "--c1")}
-TO_SPARE = () if ON_CUDA else (pytest.mark.full("two proofs of seconds each, 100 waiting"),)
+TO_SPARE = () if ON_CUDA else (pytest.mark.full("ten proofs of seconds each"),)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,8 @@ def test_a_winning_post_does_not_wait_for_a_hundred_others(
     queued, urgent = tmp_path / "queued.json", tmp_path / "urgent.json"
     queued.write_bytes(unpack(golden / JOBS[kind]))
     urgent.write_bytes(unpack(golden / JOBS["winning"]))
-    with service(config_of(tmp_path, dev_keys, ("winning", kind)), REAL) as (_, where):
+    config = config_of(tmp_path, dev_keys, ("winning", kind))
+    with service(config, REAL, tmp_path / "log") as (_, where):
         flags = [*FLAGS[kind], str(queued), "--sector-size", "2KiB", "--miner-id", "1000"]
         code = client.main(["latency", "-a", where, *flags, "--urgent", str(urgent), "--json"])
         said = json.loads(capsys.readouterr().out)
