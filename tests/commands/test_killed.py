@@ -22,7 +22,7 @@ from child_environment import child_environment
 from torchzk import cli
 from torchzk.errors import TorchzkError
 from torchzk.groth16.vk_file import key_sha256, load_vk
-from torchzk.scheduler import chrome_trace
+from torchzk.scheduler import chrome_trace, sinks
 from torchzk.scheduler.sinks import open_run, timeline
 from torchzk.scheduler.stages import RunRecord
 
@@ -111,7 +111,8 @@ def stopped_at(
         report = json.loads(stdout.splitlines()[-1])
         assert (report["error"], report["exit_code"]) == ("Interrupted", child.returncode)
         assert "Traceback" not in stderr and "Exception ignored" not in stderr
-        assert partial_files(folder) == []
+        # a log that takes too long is given up as it is
+        assert not [path for path in partial_files(folder) if "runs" not in path.parts]
     assert not out.exists()
     check_whole(folder, out)
 
@@ -171,7 +172,8 @@ def test_stopped_at_every_stage(number: signal.Signals, cached: Path, tmp_path: 
 def test_stopped_while_the_run_is_written_down(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The proof is whole by then, and so is the log."""
+    """The proof is whole by then, and so is the log, if that takes no longer than a moment."""
+    monkeypatch.setattr(sinks, "_GRACE", 300.0)
     warnings: list[str] = []
     writing, sent = threading.Event(), threading.Event()
     write = chrome_trace.write_trace
