@@ -83,6 +83,14 @@ def dev_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("dev_keys")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def patient() -> None:
+    """A run's log may take as long as a machine needs that is busy with others."""
+    from torchzk.scheduler import sinks
+
+    sinks._PATIENCE = 600.0
+
+
 @pytest.fixture(autouse=True)
 def poison(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fill every fresh integer tensor with a pattern: unwritten output must look wrong."""
