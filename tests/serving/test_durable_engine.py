@@ -168,7 +168,10 @@ def test_urgent_jobs_go_first_also_out_of_the_backlog(tmp_path: Path) -> None:
             f"{name} 5" for name in ("CRITICAL", "HIGH", "NORMAL", "LOW")
         ]
         for name in ("CRITICAL", "HIGH", "NORMAL", "LOW"):
-            assert [j for j in order if j.startswith(name)] == [f"{name} {k}" for k in range(6)]
+            # of two that were proved meanwhile either may be finished first
+            assert sorted(j for j in order if j.startswith(name)) == [
+                f"{name} {k}" for k in range(6)
+            ]
         assert [name.split()[0] for name in order[-4:]] == ["LOW"] * 4
 
 
