@@ -146,6 +146,24 @@ def test_everything_is_free_again_wherever_it_ends(policy: Policy, step: str, ho
 
 
 @EVERY
+@pytest.mark.parametrize("step", STEPS)
+def test_an_error_is_told_before_its_lock_is_free(policy: Policy, step: str) -> None:
+    """Or whoever waits for the lock of a device that fails would have it, and begin."""
+    device, told = FakeDevice(), list[tuple[BaseException, LockName | None, int]]()
+    seat = seat_on(device)
+    work, job = one(Script(breaks=step), device)
+
+    def on_error(error: BaseException) -> None:
+        told.append((error, held(seat), len(job.drops)))
+
+    with pytest.raises(BrokenError) as raised:
+        run_partition(policy, work, seat, Stop(), on_error)
+    (lock,) = [leg.lock for leg in policy.legs if Step(step) in leg.steps]
+    assert told == [(raised.value, lock, int(step == "finish"))]
+    assert job.drops == [0] and held(seat) is None
+
+
+@EVERY
 def test_a_plan_beyond_the_device_is_refused_before_anything_is_done(policy: Policy) -> None:
     device = FakeDevice()
     work, job = one(Script(planned=101), device)

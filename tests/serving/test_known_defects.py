@@ -343,7 +343,7 @@ def test_defect_10_the_page_says_what_the_code_does(capsys: pytest.CaptureFixtur
     # commands and flags
     for module in re.findall(r"python -m (torchzk\.\w+)", page):
         assert (ROOT / "src" / f"{module.replace('.', '/')}.py").is_file()
-    for verb in ("prove", "bench", "await"):
+    for verb in ("prove", "bench", "latency", "await"):
         with pytest.raises(SystemExit):
             client.main([verb, "--help"])
     known = set(re.findall(r"--?[a-z0-9-]+", capsys.readouterr().out)) | {"--config"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 
@@ -34,12 +35,30 @@ class Seat:
         stop.check()
         self.locks.check()
 
+    def is_lost(self, error: BaseException) -> bool:
+        """Whether an error means that the device itself failed."""
+        try:
+            return self.device.is_lost(error)
+        except Exception:
+            # a device that cannot even say so
+            return True
 
-def run_partition(policy: Policy, work: PartitionWork, seat: Seat, stop: Stop) -> bytes:
+
+def run_partition(
+    policy: Policy,
+    work: PartitionWork,
+    seat: Seat,
+    stop: Stop,
+    on_error: Callable[[BaseException], None] = lambda error: None,
+) -> bytes:
     """Run every step of a partition, the policy's locks held.
 
     However it ends, the locks are free again, `work.drop` was called once, and the promised bytes
     were given back after it: after the kernels, or after the step that failed.
+
+    Args:
+        on_error: Told of what a step raises while its lock is still held: of a lost device nobody
+            who waits for the lock must begin.
 
     Returns:
         The partition's proof.
@@ -63,7 +82,11 @@ def run_partition(policy: Policy, work: PartitionWork, seat: Seat, stop: Stop) -
                     for step in leg.steps:
                         seat.check(stop)
                         with seat.timeline.span(step.value):
-                            piece = _do(step, work, seat, stop, promise.n_bytes)
+                            try:
+                                piece = _do(step, work, seat, stop, promise.n_bytes)
+                            except BaseException as error:
+                                on_error(error)
+                                raise
                         if step is Step.COMPUTE:
                             room.close()
         except BaseException as error:

@@ -94,7 +94,7 @@ class DeviceWorkers:
             piece = self._run_claim(seat, claim)
         except BaseException as error:
             forget_frames(error)
-            if isinstance(error, DeviceLostError | LockTimeoutError) or self._lost(error):
+            if isinstance(error, DeviceLostError | LockTimeoutError) or seat.is_lost(error):
                 self._set_aside(error, claim)
             else:
                 self._pool.fail(claim, error)
@@ -106,14 +106,12 @@ class DeviceWorkers:
         job = claim.job
         seat.check(job.stop)
         work = job.work.partition(claim.index, self._device, seat.timeline)
-        return run_partition(self._policy, work, seat, job.stop)
 
-    def _lost(self, error: BaseException) -> bool:
-        try:
-            return self._device.is_lost(error)
-        except Exception:
-            # a device that cannot even say so
-            return True
+        def set_aside_if_lost(error: BaseException) -> None:
+            if seat.is_lost(error):
+                self._set_aside(error, claim)
+
+        return run_partition(self._policy, work, seat, job.stop, set_aside_if_lost)
 
     def _set_aside(self, error: BaseException, claim: Claim | None) -> None:
         self._pool.set_aside(self._device.name, error, claim)

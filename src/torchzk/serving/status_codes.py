@@ -19,7 +19,6 @@ STATUS_CODES: dict[type[errors.TorchzkError], grpc.StatusCode] = {
     errors.DeviceLostError: Code.UNAVAILABLE,
     errors.LockTimeoutError: Code.UNAVAILABLE,
     errors.StoreError: Code.UNAVAILABLE,
-    errors.StoreError: Code.UNAVAILABLE,
     errors.ResourceError: Code.RESOURCE_EXHAUSTED,
     errors.CancelledError: Code.CANCELLED,
     errors.ExpiredError: Code.DEADLINE_EXCEEDED,
