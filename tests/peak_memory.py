@@ -15,6 +15,7 @@ def peak_bytes(call: Callable[[], object], device: torch.device) -> int:
     result of `call` counts.
     """
     if device.type == "cuda":
+        # what others still free would count as the call's
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)

@@ -14,6 +14,7 @@ from typing import Any
 from fake_devices import FakeDevice, FakeJob, Referee, Script, setups
 from torchzk.errors import ConfigError, ProofError
 from torchzk.scheduler.service import Limits, Service
+from torchzk.scheduler.work import Job
 from torchzk.serving.durable_engine import DurableEngine
 from torchzk.serving.engine import (
     DeviceReport,
@@ -168,6 +169,13 @@ class Rig:
         lines = [x for x in self.engine.metrics().splitlines() if x.startswith(f"{name} ")]
         assert len(lines) == 1, (name, lines)
         return float(lines[0].rpartition(" ")[2])
+
+
+def at_work(made: Rig, job_id: str) -> Job:
+    """The scheduler's job behind one of the engine's."""
+    job = made.engine._jobs.live[job_id].job
+    assert job is not None
+    return job
 
 
 @contextmanager

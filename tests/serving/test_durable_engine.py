@@ -1,12 +1,10 @@
-"""An engine of jobs that are kept: joined, ordered, cancelled, expired, resumed, refused."""
+"""An engine of jobs that are kept: joined, ordered, cancelled, expired, refused."""
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,18 +12,14 @@ from pathlib import Path
 import pytest
 
 from fake_devices import gate, proof, until, watchdog
-from serving.durable import Rig, request, rig
+from serving.durable import Rig, at_work, request, rig
 from torchzk.errors import (
     ConfigError,
-    DrainingError,
     NotFoundError,
     QueueFullError,
-    StoreError,
 )
 from torchzk.scheduler.service import Limits
-from torchzk.scheduler.work import Job
 from torchzk.serving.engine import Engine, JobState, Priority, ProofKind
-from torchzk.serving.job_store import JobStore
 from torchzk.serving.queue_places import QueueLimits
 
 SLOW = {"compute": 0.3}
@@ -44,18 +38,6 @@ def turnstile() -> tuple[Callable[[], None], threading.Semaphore, threading.Sema
     return hook, reached, go
 
 
-def at_work(made: Rig, job_id: str) -> Job:
-    """The scheduler's job behind one of the engine's."""
-    job = made.engine._jobs.live[job_id].job
-    assert job is not None
-    return job
-
-
-def stopped(job: Job) -> bool:
-    """Whether it was told to stop, and goes no further."""
-    return job.stop.reason() is not None
-
-
 def is_next(made: Rig, name: str) -> bool:
     """Whether a job is read and checked, and has a place: the next worker may take it."""
     service = made.service
@@ -65,16 +47,6 @@ def is_next(made: Rig, name: str) -> bool:
         checked = {job.name: job.priority for job in service._checked}
         # those that are proved are on their way to their finish
         return name in checked and service._proved.room(checked[name])
-
-
-@contextmanager
-def closing(made: Rig, patience: float) -> Iterator[list[int]]:
-    """An engine that is being closed meanwhile, and how many jobs it left, afterwards."""
-    left: list[int] = []
-    thread = threading.Thread(target=lambda: left.append(made.engine.close(patience)))
-    thread.start()
-    yield left
-    thread.join()
 
 
 def test_an_engine_it_is(tmp_path: Path) -> None:
@@ -280,129 +252,6 @@ def test_limits_of_jobs_and_of_bytes_with_the_numbers(tmp_path: Path) -> None:
         for k in range(3):
             r.end(f"{k}")
         assert r.run(request("3", n=1)).state is JobState.COMPLETED
-
-
-def test_what_was_accepted_goes_on_after_a_stop(tmp_path: Path) -> None:
-    hook, reached, go = gate()
-    first = Rig(tmp_path, workers=1)
-    with watchdog():
-        first.prover.hooks = {"compute": hook}
-        done = first.run(request("done", n=2))
-        first.engine.submit(request("running", n=3, hooked=1))
-        assert reached.wait(120)
-        for k in range(5):
-            first.engine.submit(request(f"{k}", n=1, k=k, hooked=1))
-        first.engine.cancel("4")
-        first.engine.drain()
-        assert not first.engine.status().ready
-        with pytest.raises(DrainingError, match="about to stop"):
-            first.engine.submit(request("late", n=1))
-        with closing(first, 20.0) as left:
-            # what runs is finished, what waits is left
-            until(
-                lambda: all(job.left for job in first.engine._jobs.live.values() if not job.running)
-            )
-            until(lambda: stopped(at_work(first, "0")))
-            go.set()
-        assert first.engine.close(20.0) == left[0] and len(first.events("drain")) == 1
-    assert left == [4] and len(first.prover.jobs) >= 2
-    with watchdog(), rig(tmp_path) as second:
-        assert second.engine.job("done").proof == done.proof
-        assert second.engine.job("running").proof == proof(3)
-        for k in range(4):
-            assert second.end(f"{k}").state is JobState.COMPLETED
-        assert second.engine.job("4").state is JobState.CANCELLED
-        assert second.metric('torchzk_jobs_resumed_total{proof_kind="window_post"}') == 4
-        assert second.engine.status().completed == 6
-        with pytest.raises(NotFoundError):
-            second.engine.job("late")
-
-
-def test_a_hard_stop_keeps_the_partitions_that_were_proved(tmp_path: Path) -> None:
-    reached = threading.Event()
-    first = Rig(tmp_path, workers=1)
-    with watchdog():
-        count = 0
-
-        def third() -> None:
-            nonlocal count
-            count += 1
-            if count == 3:
-                job = at_work(first, "x")
-                reached.set()
-                until(lambda: stopped(job))
-
-        first.prover.hooks = {"compute": third}
-        first.engine.submit(request("x", n=5, hooked=1))
-        assert reached.wait(120)
-        assert first.engine.close(0.0) == 1
-    with watchdog(), rig(tmp_path) as second:
-        assert second.end("x").proof == proof(5)
-        ((_, job),) = second.prover.jobs
-        assert len(job.started) < 5 and {0, 1}.isdisjoint(job.started)
-        assert second.metric('torchzk_partitions_reused_total{proof_kind="window_post"}') >= 2
-
-
-def test_a_locked_database_holds_up_nobody_for_ever(tmp_path: Path) -> None:
-    made = Rig(tmp_path, patience=0.05, grace=0.5)
-    with watchdog():
-        hook, reached, go = gate()
-        made.prover.hooks = {"compute": hook}
-        made.engine.submit(request("x", n=2, hooked=1))
-        assert reached.wait(120)
-        other = sqlite3.connect(tmp_path / "jobs.sqlite", isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreError, match="locked"):
-            made.engine.submit(request("y", n=1))
-        assert not made.engine.status().ready
-        go.set()
-        report = made.end("x")
-        assert report.state is JobState.COMPLETED and report.proof == proof(2)
-        assert not made.engine.status().ready and made.engine.job("x").proof == proof(2)
-        assert made.metric('torchzk_store_errors_total{operation="record"}') > 0
-        other.execute("ROLLBACK")
-        other.close()
-        end = time.monotonic() + 120
-        while not made.engine.status().ready:
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        assert made.run(request("y", n=1)).state is JobState.COMPLETED
-        assert made.engine.close(0) == 0
-    with watchdog(), rig(tmp_path) as again:
-        assert again.engine.job("x").proof == proof(2)
-
-
-def test_a_job_that_processes_die_at_is_given_up(tmp_path: Path) -> None:
-    wanted = request("x", n=2)
-    store = JobStore(tmp_path)
-    row, _ = store.accept(wanted, wanted.digest())
-    other, _ = store.accept(request("y", n=1), request("y", n=1).digest())
-    for _ in range(5):
-        store.begin(row)
-    store.begin(other)
-    store.close()
-    with watchdog(), rig(tmp_path) as r:
-        report = r.end("x")
-        assert (report.state, report.error_type) == (JobState.FAILED, "ResourceError")
-        assert "died 5 times" in report.error_message
-        assert r.end("y").state is JobState.COMPLETED
-
-
-def test_a_stop_in_order_blames_nobody(tmp_path: Path) -> None:
-    hook, reached, go = gate()
-    for _ in range(6):
-        made = Rig(tmp_path, hooks={"compute": hook})
-        with watchdog():
-            made.engine.watch(made.engine.submit(request("x", n=4, hooked=1)).job_id, print)
-            assert reached.wait(120)
-            job = at_work(made, "x")
-            with closing(made, 0.0):
-                until(lambda: stopped(job))  # noqa: B023
-                go.set()
-            reached.clear()
-            go.clear()
-    with watchdog(), rig(tmp_path) as r:
-        assert r.end("x").state is JobState.COMPLETED
 
 
 def test_an_urgent_job_waits_for_what_is_in_work_and_nothing_else(tmp_path: Path) -> None:

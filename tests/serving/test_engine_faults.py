@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -99,3 +100,32 @@ def test_without_devices_jobs_fail_and_no_more_are_taken(tmp_path: Path) -> None
         assert not status.ready and all(d.set_aside for d in status.devices)
         with pytest.raises(DrainingError, match="every device is set aside"):
             r.engine.submit(request("y", n=1))
+
+
+def test_a_locked_database_holds_up_nobody_for_ever(tmp_path: Path) -> None:
+    made = Rig(tmp_path, patience=0.05, grace=0.5)
+    with watchdog():
+        hook, reached, go = gate()
+        made.prover.hooks = {"compute": hook}
+        made.engine.submit(request("x", n=2, hooked=1))
+        assert reached.wait(120)
+        other = sqlite3.connect(tmp_path / "jobs.sqlite", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="locked"):
+            made.engine.submit(request("y", n=1))
+        assert not made.engine.status().ready
+        go.set()
+        report = made.end("x")
+        assert report.state is JobState.COMPLETED and report.proof == proof(2)
+        assert not made.engine.status().ready and made.engine.job("x").proof == proof(2)
+        assert made.metric('torchzk_store_errors_total{operation="record"}') > 0
+        other.execute("ROLLBACK")
+        other.close()
+        end = time.monotonic() + 120
+        while not made.engine.status().ready:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        assert made.run(request("y", n=1)).state is JobState.COMPLETED
+        assert made.engine.close(0) == 0
+    with watchdog(), rig(tmp_path) as again:
+        assert again.engine.job("x").proof == proof(2)
