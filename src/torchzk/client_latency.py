@@ -43,8 +43,7 @@ def latency(args: argparse.Namespace, screen: cli.Screen, client: Client) -> cli
         NoProofError: It was not proved, or of the others none was.
         ConfigError: Somebody else's jobs are there.
     """
-    status = client.call("GetStatus", wire.GetStatusRequest(), wire.GetStatusResponse)
-    there = sum(queue.pending + queue.in_progress for queue in status.queues)
+    there = sum(_queue_of(client))
     if there:
         raise ConfigError(f"the service has {there} jobs; measure on one that has none")
     # which loads what is not loaded, too
