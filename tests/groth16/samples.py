@@ -18,8 +18,8 @@ from torchzk.groth16.streams import Part, Parts, steps
 from torchzk.groth16.uploads import Uploads
 from torchzk.groth16.vk_file import load_vk
 from torchzk.params.curves import G1, G2, Curve, Point
+from torchzk.params.host_points import scalar_mul
 from torchzk.params.integers import coordinate_mul, in_subgroup
-from torchzk.params.library_points import scalar_mul
 
 
 @dataclass(frozen=True)

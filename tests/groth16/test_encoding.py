@@ -26,8 +26,8 @@ from torchzk.groth16.encoding import (
 )
 from torchzk.params.curves import G1, G2, Curve
 from torchzk.params.fields import FP
+from torchzk.params.host_points import from_library, to_g1, to_g2
 from torchzk.params.integers import coordinate_mul, neg
-from torchzk.params.library_points import from_library, to_g1, to_g2
 
 P = FP.modulus
 ORIGIN = Origin(ProofError, "point T")

@@ -13,8 +13,8 @@ from torchzk.groth16.pairing import combine
 from torchzk.groth16.verifier import verify, verify_batch
 from torchzk.params.curves import G1, G2
 from torchzk.params.fields import FR
+from torchzk.params.host_points import scalar_mul, to_g1
 from torchzk.params.integers import add, mul, neg
-from torchzk.params.library_points import scalar_mul, to_g1
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from torchzk.errors import TorchzkError
 from torchzk.params.curves import Coordinate, Curve, Point
+from torchzk.params.host_points import in_subgroup
 from torchzk.params.integers import coordinate_mul, is_on_curve
-from torchzk.params.library_points import in_subgroup
 
 COMPRESSED, INFINITY, LARGER = 0x80, 0x40, 0x20
 _FLAGS = COMPRESSED | INFINITY | LARGER

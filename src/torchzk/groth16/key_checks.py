@@ -18,7 +18,7 @@ from torchzk.groth16.encoding import Origin, check_on_curve
 from torchzk.groth16.keys import QUERIES, ProvingKey
 from torchzk.ops.layout import rows_to_points
 from torchzk.params.curves import G1, G2, Curve
-from torchzk.params.library_points import in_subgroup
+from torchzk.params.host_points import in_subgroup
 from torchzk.timeline import Timeline
 
 SUBSETS = 48

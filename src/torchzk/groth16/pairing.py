@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from py_arkworks_bls12381 import GT, G1Point, G2Point
 
-from torchzk.params.library_points import to_scalar
+from torchzk.params.host_points import to_scalar
 
 
 def combine(points: Sequence[G1Point], scalars: Iterable[int]) -> G1Point:

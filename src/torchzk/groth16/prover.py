@@ -39,7 +39,7 @@ from torchzk.groth16.room import Room as Room
 from torchzk.groth16.streams import Parts
 from torchzk.params.curves import G1, G2, Point
 from torchzk.params.fields import FR
-from torchzk.params.library_points import sum_of_multiples
+from torchzk.params.host_points import sum_of_multiples
 from torchzk.timeline import Timeline
 
 

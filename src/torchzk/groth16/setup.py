@@ -23,7 +23,7 @@ from torchzk.ops.layout import pack_mont, rows_to_points
 from torchzk.params.curves import G1, G2, Curve
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
-from torchzk.params.library_points import scalar_mul
+from torchzk.params.host_points import scalar_mul
 from torchzk.timeline import Timeline
 
 _POINTS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 22}

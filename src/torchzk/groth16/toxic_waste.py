@@ -17,8 +17,8 @@ from torchzk.errors import InputError, KeyFileError, one_line
 from torchzk.groth16.keys import VerifyingKey
 from torchzk.params.curves import G1, G2, Point
 from torchzk.params.fields import FR
+from torchzk.params.host_points import scalar_mul
 from torchzk.params.integers import neg
-from torchzk.params.library_points import scalar_mul
 from torchzk.small_files import read_json
 
 

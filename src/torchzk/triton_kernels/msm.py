@@ -14,7 +14,7 @@ from torchzk.ops.layout import check_msm, rows_to_points
 from torchzk.params import integers
 from torchzk.params.curves import Curve, Point
 from torchzk.params.fields import FP
-from torchzk.params.library_points import fold
+from torchzk.params.host_points import fold
 from torchzk.triton_kernels import msm_reduce
 from torchzk.triton_kernels.launch import aligned, number_on, on_device
 from torchzk.triton_kernels.msm_buckets import sum_by_label

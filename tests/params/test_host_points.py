@@ -7,7 +7,7 @@ import pytest
 from torchzk.params import integers
 from torchzk.params.curves import CURVES, Curve, Point
 from torchzk.params.fields import FR
-from torchzk.params.library_points import fold, in_subgroup, scalar_mul, sum_of_multiples
+from torchzk.params.host_points import fold, in_subgroup, scalar_mul, sum_of_multiples
 
 both = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
 
