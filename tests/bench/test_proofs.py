@@ -19,12 +19,13 @@ from torchzk.bench import performance, proof_measures, proof_session
 from torchzk.bench.__main__ import run
 from torchzk.bench.cases import BENCHMARKS
 from torchzk.bench.proof_cases import PLAN, PROOFS, Target, is_proof, select_proofs
-from torchzk.bench.proof_inputs import MINER_ID, SECTOR_NUMBER, Inputs, inputs_agree
+from torchzk.bench.proof_inputs import Inputs, inputs_agree
 from torchzk.bench.proof_table import print_proofs
 from torchzk.circuits.registry import get_circuit
 from torchzk.errors import ConfigError, ResourceError
 from torchzk.scheduler.device_clock import DeviceClock
 from torchzk.scheduler.stages import DeviceMemory, DeviceSpan, RunRecord
+from torchzk.scheduler.synthetic_input import MINER_ID, SECTOR_NUMBER
 from torchzk.timeline import Span, Timeline
 
 MS = 1_000_000

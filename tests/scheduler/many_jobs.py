@@ -30,7 +30,7 @@ import torch
 from torchzk import api
 from torchzk.backends import choose_backend, compile_ahead, load_backend
 from torchzk.bench.proof_cases import PROOFS
-from torchzk.bench.proof_inputs import MINER_ID, SECTOR_NUMBER, Inputs
+from torchzk.bench.proof_inputs import Inputs
 from torchzk.bench.proof_measures import slope
 from torchzk.circuits.circuit import Job as CircuitJob
 from torchzk.circuits.circuit import Source
@@ -41,6 +41,7 @@ from torchzk.groth16.verifier import verify_batch
 from torchzk.scheduler.device_budget import prepare_memory
 from torchzk.scheduler.devices import find_device
 from torchzk.scheduler.service import Limits
+from torchzk.scheduler.synthetic_input import MINER_ID, SECTOR_NUMBER
 from torchzk.scheduler.work import Job, JobState, Priority
 from torchzk.timeline import Timeline
 

@@ -10,12 +10,10 @@ import torch
 from torchzk.backends import Backend
 from torchzk.bench.proof_cases import ProofBenchmark
 from torchzk.circuits.circuit import AnyCircuit, Job
-from torchzk.circuits.registered import default_seal
-from torchzk.circuits.synthetic import SectorName, SyntheticSector, make_sector
+from torchzk.circuits.synthetic import SyntheticSector, make_sector
 from torchzk.circuits.synthetic_jobs import write_job
-from torchzk.errors import ConfigError
 from torchzk.files import make_folder
-from torchzk.scheduler.synthetic_input import MINER_ID, SECTOR_NUMBER
+from torchzk.scheduler.synthetic_input import sector_name
 from torchzk.timeline import Timeline
 
 
@@ -38,10 +36,7 @@ class Inputs:
         return path, True
 
     def _made(self, benchmark: ProofBenchmark, timeline: Timeline) -> SyntheticSector:
-        registered = default_seal(benchmark.sector_size)
-        if registered is None:
-            raise ConfigError(f"{benchmark.name}: no seal proof of {benchmark.sector_size} bytes")
-        of = SectorName(benchmark.sector_name, registered, SECTOR_NUMBER, MINER_ID)
+        of = sector_name(benchmark.sector_name, benchmark.sector_size)
         if self._sector is None or self._sector.of != of:
             self._sector = make_sector(of, self._backend, self._device, timeline)
         return self._sector

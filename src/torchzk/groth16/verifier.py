@@ -33,7 +33,7 @@ def verify(vk: VerifyingKey, proof: Proof, public_inputs: Sequence[int]) -> bool
         ProofError: A point of the proof that is at infinity, off its curve or out of its group.
     """
     _check_inputs(vk, public_inputs)
-    a, b, c = _host_points(proof)
+    a, b, c = _library_points(proof)
     inputs = combine([to_g1(p) for p in vk.ic], [1, *public_inputs])
     return product_is_one(
         [
@@ -62,7 +62,7 @@ def verify_batch(
         return verify(vk, proofs[0], inputs_list[0])
     for public_inputs in inputs_list:
         _check_inputs(vk, public_inputs)
-    points = [_host_points(proof) for proof in proofs]
+    points = [_library_points(proof) for proof in proofs]
     weights = [1 + secrets.randbelow((1 << _WEIGHT_BITS) - 1) for _ in proofs]
     total = sum(weights)
     columns = zip(*inputs_list, strict=True)
@@ -89,7 +89,7 @@ def _check_inputs(vk: VerifyingKey, public_inputs: Sequence[int]) -> None:
             raise InputError(f"public input {i} is not canonical, that is in [0, r)")
 
 
-def _host_points(proof: Proof) -> tuple[G1Point, G2Point, G1Point]:
+def _library_points(proof: Proof) -> tuple[G1Point, G2Point, G1Point]:
     """The points of a proof, whoever made it, after the checks of its byte form."""
     for name, curve, point in (("A", G1, proof.a), ("B", G2, proof.b), ("C", G1, proof.c)):
         if point is None:
