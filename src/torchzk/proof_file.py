@@ -11,12 +11,12 @@ from typing import Literal, get_args
 
 from torchzk.errors import ConfigError, ProofError
 from torchzk.files import atomic_write
+from torchzk.groth16.proofs import PROOF_BYTES
 
 ProofFormat = Literal["raw", "hex", "base64"]
 FORMATS: tuple[ProofFormat, ...] = get_args(ProofFormat)
 SUFFIXES: dict[ProofFormat, str] = {"raw": ".bin", "hex": ".hex", "base64": ".base64"}
 
-_PARTITION_BYTES = 192
 _MAX_BYTES = 1 << 20
 """Far more than the text of any proof."""
 
@@ -86,7 +86,7 @@ def _text_of_a_proof(content: bytes) -> ProofFormat | None:
     for how in texts:
         with contextlib.suppress(ProofError):
             n_bytes = len(decode(content, how))
-            if n_bytes and n_bytes % _PARTITION_BYTES == 0:
+            if n_bytes and n_bytes % PROOF_BYTES == 0:
                 return how
     return None
 
