@@ -7,7 +7,7 @@ import io
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +17,9 @@ from rich.console import Console
 from fake_devices import FakeDevice, FakeJob, FakePartition, Referee, Script, setups, watchdog
 from timeline_samples import heard, partition
 from torchzk.bench.__main__ import run as bench
+from torchzk.bench.proof_cases import PROOFS
 from torchzk.bench.sweep import Proven, Row, sweep
-from torchzk.bench.sweep_cases import Grid, Setting
+from torchzk.bench.sweep_cases import Grid, Setting, repeats
 from torchzk.bench.sweep_measures import Times, figures_of, steady_pace, times_in
 from torchzk.bench.sweep_prediction import predict
 from torchzk.bench.sweep_table import draw, print_sweep, write_picture
@@ -43,6 +44,36 @@ def test_a_grid_is_all_of_it_and_moves_the_key_once() -> None:
     assert [s.place for s in settings] == [p for p in places for _ in range(64)]
 
 
+def test_more_workers_than_partitions_in_work_are_not_tried() -> None:
+    settings = Grid(limits=(None, GB)).settings()
+    found = repeats(settings, 1, None)
+    # of each place and policy 1 + 2 + 3 + 4 are left
+    assert len(settings) - len(found) == 2 * 4 * 10
+    assert all(first == replace(s, workers=s.in_flight) for s, first in found.items())
+    assert all(s.workers > s.in_flight for s in found) and not found.keys() & found.values()
+    # two partitions each, of two sectors at most
+    found = repeats(settings, 2, 2)
+    assert {(s.in_flight, s.workers, first.workers) for s, first in found.items()} == {
+        (1, 3, 2),
+        (1, 4, 2),
+    }
+    # those of fewer workers are not among these, so the fewest there are stand for them
+    some = Grid(("whole",), (4, 3), (1,)).settings()
+    assert repeats(some, 1, 8) == {some[0]: some[1]}
+    assert repeats(settings, 10, None) == {}
+
+
+def test_partitions_of_a_circuit_are_those_of_its_job() -> None:
+    by_name = {p.short: p for p in PROOFS}
+    assert [by_name[n].partitions_of(None) for n in ("porep8m", "porep32g", "update32g")] == [
+        1,
+        10,
+        16,
+    ]
+    assert [by_name[n].partitions_of(None) for n in ("window32g", "winning2k")] == [1, 1]
+    assert [by_name["porep32g"].partitions_of(n) for n in (1, 64)] == [1, 10]
+
+
 def test_flags_choose_a_part(capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--policies", "two-locks,whole", "--workers", "2", "--in-flight", "1,3"]
     assert bench(["sweep", "porep8m", *flags, "--limits", "48,none", "--list"]) == 0
@@ -52,6 +83,18 @@ def test_flags_choose_a_part(capsys: pytest.CaptureFixture[str]) -> None:
         for f in (1, 3)
         for p in ("two-locks", "whole")
     ]
+
+
+def test_the_list_says_what_is_not_run(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--policies", "whole", "--workers", "1,2", "--in-flight", "1", "--list"]
+    names = [f"whole, {n}, 1 in flight, key on device" for n in ("1 worker", "2 workers")]
+    for circuits, said in (
+        (["porep8m"], ": as 1 worker"),
+        (["porep8m", "porep32g"], ": as 1 worker (porep8m)"),
+        (["porep32g"], ""),
+    ):
+        assert bench(["sweep", *circuits, *flags]) == 0
+        assert capsys.readouterr().out.splitlines() == [names[0], names[1] + said]
 
 
 @pytest.mark.parametrize(
@@ -300,6 +343,12 @@ def test_table_and_picture(rows: list[Row], tmp_path: Path) -> None:
     assert "porep8m, 2^22, key on the device, 1 GB" in text and "ResourceError" in text
     assert (text.count("replanned"), text.count("same bytes")) == (1, len(rows))
     assert f"{rows[0]['busy']:.1%}" in text and "…" not in text
+    # what was not run has no line but one in the foot of its place
+    console = Console(file=io.StringIO(), width=80)
+    settings = Grid(("whole",), in_flight=(1, 2)).settings()
+    print_sweep(console, [*rows, error], {"porep8m": repeats(settings, 1, None)})
+    foot = "2, 3 and 4 as 1 with 1 in flight; 3 and 4 as 2 with 2 in flight"
+    assert " ".join(console.file.getvalue().split()).count(foot) == 1  # type: ignore[attr-defined]
     figure = draw(rows).figure
     assert [a.get_title() for a in figure.axes] == ["2 in flight", ""]
     lines = {line.get_label(): line for line in figure.axes[0].get_lines()}

@@ -80,6 +80,16 @@ def test_a_sweep_that_was_stopped_is_taken_up(monkeypatch: pytest.MonkeyPatch) -
     assert [row["policy"] for row in rows()] == ALL
 
 
+def test_what_repeats_another_setting_is_not_run(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--policies", "two-locks", "--workers", "1,2", "--partitions", "1", "--json"]
+    assert bench([*FLAGS, *flags]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [row["workers"] for row in rows()] == [row["workers"] for row in report["rows"]] == [1]
+    name = "two-locks, 2 workers, 1 in flight, key on device"
+    assert report["repeats"] == [{"circuit": "window2k", "setting": name, "as_workers": 1}]
+    assert report["left_out"] == []
+
+
 def test_a_key_on_the_host_and_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a CPU the places are one, but the way through them is that of a GPU."""
     monkeypatch.setattr(sweep_prover.ServiceProver, "_refuse", lambda *_: None)

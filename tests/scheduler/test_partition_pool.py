@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from fake_devices import FakeJob, GoneError, Referee, Script
 from torchzk.errors import DeviceLostError
 from torchzk.scheduler.job_queue import JobQueue
@@ -131,6 +133,27 @@ def test_a_failed_job_ends_when_its_last_partition_is_back() -> None:
     assert rig.ended == [(job, error)]
     rig.pool.close()
     assert rig.pool.claim("a") is None
+
+
+@pytest.mark.parametrize(("bound", "partitions"), [(1, 1), (1, 3), (2, 1), (3, 2)])
+@pytest.mark.parametrize("devices", ["a", "ab"])
+def test_no_more_partitions_are_in_work_than_jobs_in_work_have(
+    bound: int, partitions: int, devices: str
+) -> None:
+    """So that a device's workers beyond these repeat what these do: `bench.sweep_cases.repeats`."""
+    rig = Rig(devices, bound=bound)
+    for k in range(4):
+        rig.add(str(k), partitions)
+    rig.pool.close()
+    at_work: list[Claim] = []
+    most = 0
+    while len(rig.proved) < 4:
+        # somebody is always there to ask
+        while (claim := rig.pool.claim(devices[len(at_work) % len(devices)])) is not None:
+            at_work.append(claim)
+        most = max(most, len(at_work))
+        rig.pool.deliver(at_work.pop(0), b"")
+    assert most == bound * partitions and not at_work
 
 
 def test_jobs_in_work_and_jobs_that_wait_to_be_finished_are_bounded() -> None:

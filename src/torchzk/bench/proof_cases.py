@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from torchzk.circuits.job_head import JobKind
+from torchzk.circuits.porep_shapes import porep_shape
+from torchzk.circuits.update_shapes import update_shape
 from torchzk.errors import ConfigError
 
 PREFIX = "proof."
@@ -60,6 +62,16 @@ class ProofBenchmark:
     def sector_name(self) -> str:
         """Of which ticket, seed and randomness are hashes: `synth32g`."""
         return "synth" + self.short.removeprefix(self.kind)
+
+    def partitions_of(self, most: int | None) -> int:
+        """Partitions of the synthetic sector's job, `most` at most; one in a PoSt of one sector."""
+        if self.kind == "porep":
+            n = porep_shape(self.sector_size).n_partitions
+        elif self.kind == "update":
+            n = update_shape(self.sector_size).n_partitions
+        else:
+            n = 1
+        return n if most is None else min(most, n)
 
 
 HOST_RSS = Target(64 * _GIB, 24 * _GIB)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from torchzk.bench.sweep_cases import Setting
+from torchzk.bench.sweep_cases import Setting, sectors_of
 from torchzk.bench.sweep_measures import Times, figures_of, times_of
 from torchzk.bench.sweep_prediction import predict
 from torchzk.errors import TorchzkError
@@ -127,11 +127,6 @@ def sweep(
         emit(row)
         advance((k + 1) / len(settings))
     return left_out
-
-
-def sectors_of(setting: Setting, given: int | None) -> int:
-    """How many go through a setting: by default two and as many again as are in flight."""
-    return given or 2 + 2 * setting.in_flight
 
 
 def _measured(proven: Proven, setting: Setting, sectors: int) -> Row:

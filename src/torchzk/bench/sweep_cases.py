@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal, get_args
 
@@ -40,7 +40,7 @@ class Setting:
         """In words."""
         limit = "" if self.limit is None else f", {self.limit / _GB:g} GB"
         return (
-            f"{self.policy}, {self.workers} workers, {self.in_flight} in flight, "
+            f"{self.policy}, {count(self.workers, 'worker')}, {self.in_flight} in flight, "
             f"key on {self.residency}{limit}"
         )
 
@@ -64,6 +64,40 @@ class Grid:
         places = [(r, n) for r in RESIDENCIES if r in self.residencies for n in limits]
         inner = list(product(self.in_flight, self.workers, self.policies))
         return [Setting(p, w, f, r, n) for r, n in places for f, w, p in inner]
+
+
+def sectors_of(setting: Setting, given: int | None) -> int:
+    """How many go through a setting: by default two and as many again as are in flight."""
+    return given or 2 + 2 * setting.in_flight
+
+
+def repeats(
+    settings: Iterable[Setting], partitions: int, sectors: int | None
+) -> dict[Setting, Setting]:
+    """Settings that need not be run, each with the one of fewer workers that it repeats.
+
+    No more partitions are in work at once than the sectors in flight have, whoever takes them
+    (`PartitionPool`). A worker beyond those of its device waits until another one delivers.
+
+    Args:
+        settings: Of one circuit.
+        partitions: Of a sector.
+        sectors: How many go through each, as `sectors_of`.
+    """
+    fewest: dict[Setting, Setting] = {}
+    found = {}
+    for setting in sorted(settings, key=lambda s: s.workers):
+        in_work = min(setting.in_flight, sectors_of(setting, sectors)) * partitions
+        used = replace(setting, workers=min(setting.workers, in_work))
+        first = fewest.setdefault(used, setting)
+        if first is not setting:
+            found[setting] = first
+    return found
+
+
+def count(n: int, what: str) -> str:
+    """As `1 worker`, `2 workers`."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

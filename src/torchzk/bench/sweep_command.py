@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from torchzk import cli
 from torchzk.bench.proof_cases import PREFIX, PROOFS, ProofBenchmark
-from torchzk.bench.sweep_cases import Setting, add_flags, grid_of
+from torchzk.bench.sweep_cases import Setting, add_flags, count, grid_of, repeats
 from torchzk.errors import ConfigError
 from torchzk.interrupts import loading_torch
 from torchzk.scheduler.progress import Progress
@@ -80,21 +81,28 @@ def parser() -> cli.Parser:
 
 def sweep_circuits(wrong: list[str], args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     """Sweep, and print the table; rows that are not right go to `wrong`."""
-    circuits = [_circuit(name) for name in args.circuits or _DEFAULT]
+    circuits = list(dict.fromkeys(_circuit(name) for name in args.circuits or _DEFAULT))
     settings = grid_of(args).settings()
+    same = {c: repeats(settings, c.partitions_of(args.partitions), args.sectors) for c in circuits}
+    told = [
+        {"circuit": circuit.short, "setting": setting.name, "as_workers": first.workers}
+        for circuit, found in same.items()
+        for setting, first in found.items()
+    ]
     if args.list:
         for setting in settings:
-            screen.answer(setting.name)
-        return {"settings": [setting.name for setting in settings]}
+            screen.answer(setting.name + _as_fewer(setting, same))
+        return {"settings": [setting.name for setting in settings], "repeats": told}
     with Progress(screen.console) as progress:
         watched = progress.watcher
         with loading_torch(watched):
             # late: what is wrong with a flag is said without waiting for it
             from torchzk.bench.sweep_session import run_sweep
-        rows, left_out = run_sweep(circuits, settings, args, watched, screen.warn)
+        wanted = {c: [s for s in settings if s not in found] for c, found in same.items()}
+        rows, left_out = run_sweep(wanted, args, watched, screen.warn)
     from torchzk.bench.sweep_table import print_sweep, write_picture
 
-    print_sweep(screen.console, rows)
+    print_sweep(screen.console, rows, {c.short: found for c, found in same.items()})
     picture = args.out.with_suffix(".png")
     drawn = write_picture(rows, picture)
     facts = [("rows", f"{len(rows)}, in {args.out}", "")]
@@ -112,9 +120,23 @@ def sweep_circuits(wrong: list[str], args: argparse.Namespace, screen: cli.Scree
         "ok": not wrong,
         "wrong": wrong,
         "rows": rows,
+        "repeats": told,
         "left_out": [f"{circuit}: {setting.name}" for circuit, setting in left_out],
         "picture": str(picture) if drawn else None,
     }
+
+
+def _as_fewer(setting: Setting, same: Mapping[ProofBenchmark, Mapping[Setting, Setting]]) -> str:
+    """What a setting is not run for, and with which circuits where that is not with all."""
+    fewer: dict[int, list[str]] = {}
+    for circuit, found in same.items():
+        if setting in found:
+            fewer.setdefault(found[setting].workers, []).append(circuit.short)
+    said = [
+        f"as {count(n, 'worker')}" + ("" if len(names) == len(same) else f" ({', '.join(names)})")
+        for n, names in fewer.items()
+    ]
+    return f": {', '.join(said)}" if said else ""
 
 
 def _counted(left_out: list[tuple[str, Setting]]) -> list[tuple[str, int]]:

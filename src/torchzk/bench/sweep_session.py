@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ from torchzk.bench.proof_cases import ProofBenchmark
 from torchzk.bench.proof_inputs import Inputs
 from torchzk.bench.proofs import free
 from torchzk.bench.rows import append
-from torchzk.bench.sweep import Row, sectors_of, sweep
-from torchzk.bench.sweep_cases import Setting
+from torchzk.bench.sweep import Row, sweep
+from torchzk.bench.sweep_cases import Setting, sectors_of
 from torchzk.bench.sweep_measures import times_in
 from torchzk.bench.sweep_prover import Place, ServiceProver
 from torchzk.errors import ConfigError
@@ -27,8 +27,7 @@ from torchzk.timeline import Timeline
 
 
 def run_sweep(
-    circuits: Sequence[ProofBenchmark],
-    settings: Sequence[Setting],
+    settings: Mapping[ProofBenchmark, list[Setting]],
     args: argparse.Namespace,
     watched: Timeline,
     warn: Callable[[str], None],
@@ -36,8 +35,7 @@ def run_sweep(
     """Sweep circuits one after the other.
 
     Args:
-        circuits: In this order.
-        settings: To try with each.
+        settings: To try with each circuit, in this order.
         args: Of the command.
         watched: Sees every span.
         warn: Told of what failed.
@@ -87,9 +85,9 @@ def run_sweep(
         rows.append(told | row | conditions.clocks(device) | facts)
         append(args.out, rows[-1])
 
-    for circuit in circuits:
+    for circuit, wanted in settings.items():
         own = [row for row in rows if row["circuit"] == circuit.short]
-        todo = [s for s in settings if not any(_is_of(row, s, args.sectors) for row in own)]
+        todo = [s for s in wanted if not any(_is_of(row, s, args.sectors) for row in own)]
         if not todo:
             continue
         if args.seconds is not None and time.monotonic() - start >= args.seconds:

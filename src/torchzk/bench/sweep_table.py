@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from torchzk.bench.sweep_cases import Setting, count
 from torchzk.files import atomic_write
 from torchzk.scheduler.policies import POLICIES
 from torchzk.summary import size
@@ -32,8 +34,18 @@ _INK, _FAINT = "#24292F", "#6E7781"
 _GB = 10**9
 
 
-def print_sweep(console: Console, rows: Sequence[Row]) -> None:
-    """A line a setting, under its circuit and its place."""
+def print_sweep(
+    console: Console,
+    rows: Sequence[Row],
+    repeats: Mapping[str, Mapping[Setting, Setting]] = MappingProxyType({}),
+) -> None:
+    """A line a setting, under its circuit and its place.
+
+    Args:
+        rows: Of what was run.
+        repeats: By circuit, what was not, with the setting of fewer workers that it is the same
+            as; told in the table's foot.
+    """
     if not console.is_terminal:
         # a log keeps every column
         console = Console(file=console.file, width=max(console.width, _LOG))
@@ -43,9 +55,11 @@ def print_sweep(console: Console, rows: Sequence[Row]) -> None:
         table.add_column("policy", no_wrap=True)
         for head in _HEADS:
             table.add_column(head, justify="right", no_wrap=" " not in head)
-        for row in rows:
-            if place_of(row) == place:
-                table.add_row(row["policy"], *_cells(row))
+        own = [row for row in rows if place_of(row) == place]
+        for row in own:
+            table.add_row(row["policy"], *_cells(row))
+        foot = _foot(own[0], repeats.get(own[0]["circuit"], {}))
+        table.caption, table.caption_justify = Text(foot) if foot else None, "left"
         console.print(table)
         console.print()
 
@@ -55,8 +69,25 @@ def place_of(row: Row) -> str:
     limit = "all memory" if row["limit"] is None else f"{row['limit'] / _GB:g} GB"
     place = f"{row['circuit']}, 2^{row['log_n']}, key on the {row['residency']}, {limit}"
     most, devices = row.get("most_partitions"), row.get("devices", 1)
-    place += "" if most is None else f", {most} partitions a sector"
+    place += "" if most is None else f", {count(most, 'partition')} a sector"
     return place if devices == 1 else f"{place}, {devices} devices"
+
+
+def _foot(row: Row, repeats: Mapping[Setting, Setting]) -> str:
+    """Which settings of the row's place were not run, by how many sectors are in flight."""
+    own = {s: first for s, first in repeats.items() if s.place == (row["residency"], row["limit"])}
+    said = []
+    for flight, fewer in dict.fromkeys((s.in_flight, first.workers) for s, first in own.items()):
+        of = {s.workers for s, f in own.items() if (s.in_flight, f.workers) == (flight, fewer)}
+        said.append(f"{_listed(sorted(of))} as {fewer} with {flight} in flight")
+    if not said:
+        return ""
+    return "Not run, for no more partitions are in work at once, workers: " + "; ".join(said)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    *most, last = map(str, numbers)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _cells(row: Row) -> list[Text | str]:

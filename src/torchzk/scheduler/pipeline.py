@@ -58,7 +58,7 @@ def verify_job(
         if not verify_batch(key, proofs, inputs):
             raise ProofError(
                 f"the proof does not hold for this job under this key ({session.circuit.name}, "
-                f"{job.n_partitions} partitions)"
+                f"{job.n_partitions} partition{'s' if job.n_partitions > 1 else ''})"
             )
 
 
