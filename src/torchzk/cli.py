@@ -122,7 +122,7 @@ def add_config_flags(parser: Parser, *, job: bool) -> None:
         metavar="FILE",
         help="YAML; looked up as given, in ./configs/ and among the shipped ones",
     )
-    parser.add_argument("--device", help="auto, cpu, cuda, cuda:N, or all")
+    parser.add_argument("--device", help="auto, cpu, cuda, cuda:N, GPU-UUID, or all")
     add_backend_flag(parser)
     parser.add_argument(
         "--vram-limit", type=byte_size, metavar="SIZE", help="memory of the GPU at most, as 24GiB"

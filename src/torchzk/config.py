@@ -90,8 +90,9 @@ class Config:
     """Folder in which the constraints of circuits are kept, once they are recorded."""
 
     device: str = "auto"
-    """`cpu`, `cuda`, `cuda:N`; `auto` takes the first CUDA device, or else the CPU, and says so.
-    `all` proves on every CUDA device, and `cuda:0,cuda:1` on some, each with the key on it."""
+    """`cpu`, `cuda`, `cuda:N`, a GPU's UUID; `auto` takes the first CUDA device, or else the CPU,
+    and says so. `all` proves on every CUDA device, and `cuda:0,cuda:1` on some, each with the key
+    on it."""
 
     backend: Literal["auto", "torch", "triton"] = "auto"
     """Which implementation of the tensor operations: `torch` runs anywhere, `triton` on CUDA;
@@ -134,11 +135,11 @@ def _check_synthetic(name: str) -> None:
 
 def check_device_name(name: str) -> None:
     """Raise `ConfigError` unless `name` is `auto`, `cpu`, `all`, or CUDA devices with commas."""
-    one = r"cuda(:(0|[1-9][0-9]{0,3}))?"
+    one = r"(cuda(:(0|[1-9][0-9]{0,3}))?|GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
     if not re.fullmatch(rf"auto|cpu|all|{one}(,{one})*", name):
         raise ConfigError(
-            f"device: must be auto, cpu, cuda or cuda:N, several of the last two with commas, or "
-            f"all, got {name[:80]!r}"
+            f"device: must be auto, cpu, cuda, cuda:N or a GPU's UUID (GPU-...), several of the "
+            f"last three with commas, or all, got {name[:80]!r}"
         )
 
 

@@ -36,7 +36,7 @@ def _parser() -> cli.Parser:
         "torchzk.doctor", "Show devices, versions, memory and what would run where."
     )
     parser.add_argument("--config", metavar="FILE", help="this one instead of all shipped configs")
-    parser.add_argument("--device", help="auto, cpu, cuda or cuda:N, instead of the configs'")
+    parser.add_argument("--device", help="auto, cpu, cuda, cuda:N or GPU-UUID, instead of the configs'")
     cli.add_backend_flag(parser)
     return parser
 

@@ -135,7 +135,7 @@ def test_a_config_of_a_size_without_synthetic_sectors(tmp_path: Path, capsys: An
             ["--registered-proof", "StackedDrg2KiBV1_1_Feat_SyntheticPoRep"],
             "whose challenges follow from the seed alone",
         ),
-        (["--device", "gpu"], "device: must be auto, cpu, cuda or cuda:N"),
+        (["--device", "gpu"], "device: must be auto, cpu, cuda, cuda:N"),
         (["--out", "/dev/null/folder/c1.json"], "cannot make this folder"),
     ],
 )

@@ -34,6 +34,7 @@ class Gpu:
     memory: int
     """Bytes."""
     uuid: str
+    """`GPU-...`, as NVIDIA's tools write it."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def gpus() -> list[Gpu]:
     for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         properties = torch.cuda.get_device_properties(index)
         capability = f"{properties.major}.{properties.minor}"
-        uuid = str(getattr(properties, "uuid", "unknown"))
+        uuid = f"GPU-{str(properties.uuid).removeprefix('GPU-')}"
         found.append(
             Gpu(f"cuda:{index}", properties.name, capability, properties.total_memory, uuid)
         )

@@ -27,7 +27,7 @@ from torchzk.groth16.query_variables import query_variables
 from torchzk.groth16.r1cs import Block, R1cs
 from torchzk.scheduler.circuit_sizes import CircuitSizes, circuit_sizes
 from torchzk.scheduler.device_budget import budget, half_of_the_rest, prepare_memory
-from torchzk.scheduler.devices import find_device, find_devices
+from torchzk.scheduler.devices import find_device, find_devices, why_none
 from torchzk.scheduler.plan import KeyPlace, Plan, making_key_bytes, plan
 from torchzk.scheduler.residents import Residents
 from torchzk.timeline import Timeline
@@ -186,12 +186,15 @@ def open_sessions(
     """A session on each of the devices that a config names.
 
     Args:
+        warn: Told of a damaged cache, which is mended, and of a GPU that `auto` cannot take.
         residents: Shared with sessions of other circuits; by default one of their own.
 
     Raises:
         As `open_session`.
     """
     names = [str(device) for device in find_devices(config.device)]
+    if config.device == "auto" and names == ["cpu"] and (reason := why_none()):
+        warn(f"no GPU is used: {reason}")
     shared = residents or Residents()
     return [open_session(replace(config, device=name), timeline, warn, shared) for name in names]
 
