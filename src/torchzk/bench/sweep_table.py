@@ -29,9 +29,13 @@ _HEADS = (
 )
 _NEAR = 0.1
 """A predicted pace further than this from the measured one is shown in red."""
+_BESIDE = 0.05
+"""Of a worker, from one policy's dots to the next one's."""
 _COLOURS = ("#B279A2", "#F58518", "#72B7B2", "#4C78A8")
 _INK, _FAINT = "#24292F", "#6E7781"
 _GB = 10**9
+_PLACE_INCHES = 4.9
+"""Of the picture, for a place: its name, and two rows of plots."""
 
 
 def print_sweep(
@@ -159,69 +163,82 @@ def write_picture(rows: Sequence[Row], path: Path) -> bool:
 def draw(rows: Sequence[Row]) -> FigureCanvasAgg:
     """The picture; see `write_picture`. Measured values are dots on lines, predicted ones rings."""
     places = list(dict.fromkeys(map(place_of, rows)))
-    # from a ten below the least, for the last few per cent matter
-    least = max(0, int(10 * min(row["busy"] or 0.0 for row in rows)) * 10 - 10)
     flights = sorted({row["in_flight"] for row in rows})
-    n_rows = 2 * len(places)
-    height = 2.35 * n_rows + 1.1
-    figure = Figure(figsize=(2.2 + 2.6 * len(flights), height), dpi=110, facecolor="white")
+    workers = sorted({row["workers"] for row in rows})
+    height = _PLACE_INCHES * len(places) + 0.4
+    # a place's name wants its room, however few plots there are
+    width = max(1.4 + 2.6 * len(flights), 6.4)
+    figure = Figure(figsize=(width, height), dpi=110, facecolor="white")
     canvas = FigureCanvasAgg(figure)
-    grid = figure.subplots(n_rows, len(flights), squeeze=False, sharex=True, sharey="row")
     for i, place in enumerate(places):
-        for j, flight in enumerate(flights):
-            own = [r for r in rows if place_of(r) == place and r["in_flight"] == flight]
-            pace, busy = grid[2 * i][j], grid[2 * i + 1][j]
-            _lines(pace, own, "seconds_a_proof", "predicted_seconds_a_proof", 1.0)
-            _lines(busy, own, "busy", "predicted_busy", 100.0)
-            pace.set_title(f"{flight} in flight", size=9, color=_INK)
-            pace.set_ylim(bottom=0)
-            busy.set_ylim(least, 101)
-            if not j:
-                pace.set_ylabel("s a proof", size=9, color=_FAINT)
-                busy.set_ylabel("busy, %", size=9, color=_FAINT)
-        grid[2 * i][0].annotate(
+        there = [row for row in rows if place_of(row) == place]
+        top = height - _PLACE_INCHES * i
+        figure.text(
+            0.2 / width,
+            1 - (height - top + 0.3) / height,
             place,
-            xy=(0, 1),
-            xycoords="axes fraction",
-            xytext=(0, 22),
-            textcoords="offset points",
             size=10,
             weight="bold",
             color=_INK,
         )
-    for axes in grid[-1]:
-        axes.set_xlabel("workers", size=9, color=_FAINT)
-        axes.set_xticks(sorted({row["workers"] for row in rows}))
+        # side by side of one place, pace above busy: one axis of each kind
+        grid = figure.add_gridspec(
+            2,
+            len(flights),
+            left=0.75 / width,
+            right=1 - 0.25 / width,
+            top=(top - 0.65) / height,
+            bottom=(top - _PLACE_INCHES + 0.55) / height,
+            hspace=0.14,
+            wspace=0.08,
+        ).subplots(sharex=True, sharey="row", squeeze=False)
+        grid[0][0].set_xlim(workers[0] - 0.3, workers[-1] + 0.3)
+        grid[0][0].set_xticks(workers)
+        grid[0][0].set_ylim(0, 1.12 * max(_both(there, "seconds_a_proof")))
+        grid[1][0].set_ylim(*_percent(_both(there, "busy")))
+        grid[0][0].set_ylabel("s a proof", size=9, color=_FAINT)
+        grid[1][0].set_ylabel("busy, %", size=9, color=_FAINT)
+        for j, flight in enumerate(flights):
+            own = [row for row in there if row["in_flight"] == flight]
+            _lines(grid[0][j], own, "seconds_a_proof", 1.0)
+            _lines(grid[1][j], own, "busy", 100.0)
+            grid[0][j].set_title(f"{flight} in flight", size=9, color=_INK)
+            grid[1][j].set_xlabel("workers", size=9, color=_FAINT)
     drawn = {
         label: handle
-        for axes in grid.flat
+        for axes in figure.axes
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     figure.legend(
         drawn.values(), drawn.keys(), loc="lower center", ncols=5, fontsize=8, frameon=False
     )
-    figure.subplots_adjust(
-        left=0.75 / figure.get_figwidth(),
-        right=0.98,
-        top=1 - 0.75 / height,
-        bottom=0.85 / height,
-        hspace=0.32 if len(places) == 1 else 0.55,
-        wspace=0.12,
-    )
     canvas.draw()  # type: ignore[no-untyped-call]
     return canvas
 
 
-def _lines(axes: Axes, rows: Iterable[Row], measured: str, predicted: str, factor: float) -> None:
+def _both(rows: Iterable[Row], figure: str) -> list[float]:
+    """A figure of rows, measured and predicted."""
+    values = [row[key] for row in rows for key in (figure, f"predicted_{figure}")]
+    return [value for value in values if value is not None] or [1.0]
+
+
+def _percent(shares: Iterable[float]) -> tuple[float, float]:
+    """From a ten below the least, for the last few per cent matter, to where a ring of 100 ends."""
+    least = max(0, int(10 * min(shares)) * 10 - 10)
+    return least, 100 + 0.05 * (100 - least)
+
+
+def _lines(axes: Axes, rows: Iterable[Row], figure: str, factor: float) -> None:
     rows = sorted(rows, key=lambda row: row["workers"])
-    for policy, colour in zip(POLICIES, _COLOURS, strict=True):
-        own = [row for row in rows if row["policy"] == policy and row[measured] is not None]
+    for i, (policy, colour) in enumerate(zip(POLICIES, _COLOURS, strict=True)):
+        own = [row for row in rows if row["policy"] == policy and row[figure] is not None]
         if not own:
             continue
-        at = [row["workers"] for row in own]
-        values = [factor * row[measured] for row in own]
+        # beside each other where they are equal
+        at = [row["workers"] + _BESIDE * (i - 1.5) for row in own]
+        values = [factor * row[figure] for row in own]
         axes.plot(at, values, "o-", color=colour, lw=1.4, ms=4, label=policy)
-        said = [factor * row[predicted] for row in own]
+        said = [factor * row[f"predicted_{figure}"] for row in own]
         axes.plot(at, said, "o", mfc="none", mec=colour, ms=8, mew=0.9)
     axes.tick_params(colors=_FAINT, labelsize=8, length=0)
     axes.grid(color="#D0D7DE", linewidth=0.6)
