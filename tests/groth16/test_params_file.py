@@ -17,7 +17,7 @@ from torchzk.errors import KeyFileError, LayoutError
 from torchzk.groth16 import params_file, staging
 from torchzk.groth16.encoding import Origin, decode_uncompressed, encode_uncompressed
 from torchzk.groth16.keys import QUERIES, QueryLengths, held
-from torchzk.groth16.params_file import ParamsFile, write_params
+from torchzk.groth16.params_file import ParamsFile, check_pair, write_params
 from torchzk.groth16.streams import Part
 from torchzk.groth16.vk_file import load_vk, vk_size, vk_to_bytes
 from torchzk.ops.layout import points_to_rows, rows_to_points
@@ -353,3 +353,21 @@ def test_what_is_no_file_is_refused(backend: Backend, tmp_path: Path) -> None:
     for path in (tmp_path / "missing.params", tmp_path):
         with pytest.raises(KeyFileError, match="no such key file"):
             ParamsFile.open(path, backend)
+
+
+def test_the_two_files_of_a_key_are_of_one_key(head: Path, golden: Path, tmp_path: Path) -> None:
+    params, vk = tmp_path / "k.params", tmp_path / "k.vk"
+    raw = (golden / "groth16" / "window_2048.vk").read_bytes()
+    # alone, either is fine
+    vk.write_bytes(raw)
+    check_pair(vk)
+    params.write_bytes(head.read_bytes())
+    check_pair(vk)
+    check_pair(params)
+    other = raw[:-1] + bytes([raw[-1] ^ 1])
+    for wrong in (other, raw[:-1], raw + b"\0", b""):
+        vk.write_bytes(wrong)
+        for named in (params, vk):
+            with pytest.raises(KeyFileError, match="k.params and k.vk are not of one key") as e:
+                check_pair(named)
+            assert str(e.value).startswith(f"{named}: ")

@@ -13,7 +13,7 @@ from scheduler.small_session import small_session
 from torchzk import api
 from torchzk.errors import KeyFileError, ResourceError
 from torchzk.groth16.keys import QUERIES, ProvingKey
-from torchzk.scheduler import key_store, machine
+from torchzk.scheduler import dev_keys, key_store, machine
 from torchzk.scheduler.file_digests import FileDigest
 from torchzk.scheduler.key_files import digest_in
 from torchzk.scheduler.key_place import where_made, where_of_file
@@ -33,6 +33,14 @@ def session_of(folder: Path, keys: str | Path, spans: list[Span] | None = None) 
     )
     timeline = Timeline() if spans is None else Timeline(on_close=spans.append)
     return api.open_session(config, timeline)
+
+
+def other_secrets(folder: Path) -> Path:
+    """A file of toxic waste that is not everybody's."""
+    path = folder / "waste.json"
+    values = {"alpha": "0x3", "beta": "0x5", "gamma": "0x7", "delta": "0xb", "tau": "0xd"}
+    path.write_text(json.dumps(values))
+    return path
 
 
 def names(spans: list[Span]) -> set[str]:
@@ -72,9 +80,7 @@ def test_dev_keys_are_made_once_and_checked_once(tmp_path: Path) -> None:
 
 
 def test_keys_from_secrets_of_ones_own_are_marked(tmp_path: Path) -> None:
-    secrets = tmp_path / "waste.json"
-    values = {"alpha": "0x3", "beta": "0x5", "gamma": "0x7", "delta": "0xb", "tau": "0xd"}
-    secrets.write_text(json.dumps(values))
+    secrets = other_secrets(tmp_path)
     session = session_of(tmp_path, "dev")
     params, vk, _ = api.write_dev_keys(session, tmp_path / "out", secrets)
     for path in (params, vk):
@@ -85,6 +91,35 @@ def test_keys_from_secrets_of_ones_own_are_marked(tmp_path: Path) -> None:
     # nothing but the mark tells them from a real setup's
     params.with_suffix(".meta").unlink()
     assert not api.is_insecure(session, api.get_verifying_key(session))
+
+
+def test_a_setup_that_is_broken_off_leaves_the_older_pair(
+    tmp_path: Path, golden: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    params, vk = tmp_path / "window_2048.params", tmp_path / "window_2048.vk"
+    older = {
+        params: (golden / "groth16" / "window_2048_head.params").read_bytes(),
+        vk: (golden / "groth16" / "window_2048.vk").read_bytes(),
+    }
+    for path, raw in older.items():
+        path.write_bytes(raw)
+    secrets = other_secrets(tmp_path)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dev_keys, "write_params", stop)
+    session = session_of(tmp_path / "cache", vk)
+    with pytest.raises(KeyboardInterrupt):
+        api.write_dev_keys(session, tmp_path, secrets)
+    assert {path: path.read_bytes() for path in older} == older
+    assert api.get_verifying_key(session).n_inputs == 23
+    # between the two files, which is a moment
+    monkeypatch.setattr(dev_keys, "write_params", lambda *_: None)
+    api.write_dev_keys(session, tmp_path, secrets)
+    for named in (vk, params):
+        with pytest.raises(KeyFileError, match=f"{named.name}: .* are not of one key"):
+            api.get_verifying_key(session_of(tmp_path / "cache", named))
 
 
 def test_the_verifying_key_of_dev_is_made_without_the_rest(tmp_path: Path) -> None:

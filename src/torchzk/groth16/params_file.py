@@ -167,6 +167,31 @@ class ParamsFile:
         return self.changed()
 
 
+def check_pair(named: Path) -> None:
+    """Raise `KeyFileError` where a key's `.params` and `.vk` file, both there, are of two keys.
+
+    A proof under the one would not verify under the other. Who breaks off a setup over an older
+    key may leave such a pair.
+
+    Args:
+        named: One of the two.
+    """
+    params, vk = named.with_suffix(".params"), named.with_suffix(".vk")
+    if not (params.is_file() and vk.is_file()):
+        return
+    with open_key(params) as file:
+        n_bytes = vk_size(read_n_inputs(file.read(HEAD_BYTES), str(params)))
+        file.seek(0)
+        inside = file.read(n_bytes)
+    with open_key(vk) as file:
+        beside = file.read(n_bytes + 1)
+    if inside != beside:
+        raise KeyFileError(
+            f"{named}: {params.name} and {vk.name} are not of one key, as after a setup that was "
+            f"broken off; make both again, or move the one away that is not wanted"
+        )
+
+
 def write_params(
     path: Path,
     vk: VerifyingKey,

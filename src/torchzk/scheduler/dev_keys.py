@@ -42,10 +42,11 @@ def make_dev_keys(
         key = new_key(session.backend, r1cs, waste, session.device, session.timeline)
         # the mark comes first: the key must never stand without it
         write_insecure_meta(params, session.circuit.sector_size)
-        write_vk(vk_path, key.vk)
         # points are written as they are made; a fault closes their spans before this one
         with closing(key.pieces) as pieces:
             write_params(params, key.vk, key.lengths, pieces, session.backend)
+        # an older pair stays one as long as can be; `check_pair` knows of the moment between
+        write_vk(vk_path, key.vk)
     return params, vk_path, key.vk
 
 

@@ -15,7 +15,7 @@ from torchzk.errors import KeyFileError
 from torchzk.groth16.host_key import held_on_host, to_host
 from torchzk.groth16.keys import ProvingKey, VerifyingKey, check_lengths, held
 from torchzk.groth16.meta_file import is_marked_insecure
-from torchzk.groth16.params_file import ParamsFile
+from torchzk.groth16.params_file import ParamsFile, check_pair
 from torchzk.groth16.setup import make_key, make_verifying_key, new_key
 from torchzk.groth16.toxic_waste import DEV, check_safe, is_dev
 from torchzk.groth16.vk_file import key_sha256, load_vk
@@ -104,6 +104,7 @@ def get_verifying_key(session: Session) -> VerifyingKey:
             vk = params.vk
     else:
         vk = load_vk(named)
+    check_pair(named)
     check_safe(vk)
     n_inputs = session.circuit.n_inputs
     if vk.n_inputs != n_inputs:
@@ -140,6 +141,7 @@ def _of_file(session: Session, stack: ExitStack, place: Place | None) -> Keys:
     file = stack.enter_context(ParamsFile.open(path, session.backend))
     vk = file.vk
     check_lengths(file, session.sizes.lengths, circuit.n_inputs, circuit.name, str(path))
+    check_pair(path)
     check_safe(vk)
     digest = digest_in(session, path)
     if digest.state != file.state:
