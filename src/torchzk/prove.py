@@ -18,6 +18,7 @@ from torchzk.plan_table import planned
 from torchzk.proof_file import FORMATS, SUFFIXES, check_writable, write_proof
 from torchzk.prove_several import prove_several
 from torchzk.recorded import (
+    attach_profiler,
     backend_report,
     key_is,
     recorded_sessions,
@@ -116,6 +117,7 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         else:
             with api.open_sites(sessions) as sites:
                 keys = sites[0].keys
+                attach_profiler(run, session)
                 result = api.prove_job(sites, job, fixed)
                 run.planned |= session.plan.stage_bytes
             warn_of(screen, insecure_key=result.insecure_key, zero_knowledge=result.zero_knowledge)

@@ -16,6 +16,7 @@ from torchzk.config import Config
 from torchzk.errors import ConfigError, TorchzkError
 from torchzk.proof_file import SUFFIXES, ProofFormat, write_proof
 from torchzk.recorded import (
+    attach_profiler,
     backend_report,
     key_is,
     recorded_sessions,
@@ -61,6 +62,7 @@ def prove_several(
         with api.open_sites(sessions) as sites:
             sources: Mapping[str, Path] = dict(zip(names, files, strict=True))
             folder = args.out or run.folder()
+            attach_profiler(run, sessions[0])
             jobs = []
             for outcome in api.prove_many(
                 sites, sources, miner_id=args.miner_id, sector_number=args.sector_number

@@ -143,6 +143,13 @@ def watch_kernels(run: Run, seconds: float, screen: Screen, partitions: int) -> 
     run.watch = KernelWatch(seconds, screen.warn, skipped=min(2, partitions - 1))
 
 
+def attach_profiler(run: Run, session: Session) -> None:
+    """Where kernels are to be profiled, have the profiler ready before a partition begins."""
+    if run.watch is not None:
+        with session.timeline.span("attach profiler"):
+            run.watch.attach()
+
+
 def write_lines(where: str, run: Run) -> None:
     """Write the `TIMELINE` lines of a run to a file, or to stderr where that is `-`."""
     lines = "".join(f"{line}\n" for line in timeline_lines(run.record()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 from scheduler.small_proofs import ProvableCircuit
 from torchzk import prove
 from torchzk.circuits.post_shapes import post_shape
-from torchzk.scheduler import session
+from torchzk.scheduler import kernel_profile, session
 
 
 @pytest.fixture
@@ -31,6 +32,29 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return call
 
 
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool]]:
+    """When the profiler was asked for: in the main thread, with workers there."""
+    seen: list[tuple[bool, bool]] = []
+
+    def look(_: float, __: threading.Event) -> list[Any]:
+        workers = [t for t in threading.enumerate() if " worker " in t.name]
+        seen.append((threading.current_thread() is threading.main_thread(), bool(workers)))
+        return []
+
+    monkeypatch.setattr(kernel_profile, "look_at_kernels", look)
+    return seen
+
+
+def attached_before_workers(looks: list[tuple[bool, bool]], report: dict[str, Any]) -> bool:
+    """The first profile takes seconds, in which workers' launches would be slow."""
+    stages = list(report["stages"])
+    order = [stages.index(name) for name in ("make key", "attach profiler", "witness")]
+    # at nothing, then at kernels
+    (first, then) = looks
+    return first == (True, False) and not then[0] and order == sorted(order)
+
+
 def write(name: str, *seeds: int, bad: str = "") -> Path:
     path = Path(name)
     path.parent.mkdir(exist_ok=True)
@@ -38,10 +62,11 @@ def write(name: str, *seeds: int, bad: str = "") -> Path:
     return path
 
 
-def test_a_folder_and_a_file(run: Any) -> None:
+def test_a_folder_and_a_file(run: Any, looks: list[tuple[bool, bool]]) -> None:
     write("jobs/a.json", 1, 2)
     write("jobs/b.json", 3)
-    code, report = run("--input", "jobs", "--input", write("c.json", 4), "--out", "proofs")
+    flags = ["--out", "proofs", "--profile-kernels", 1]
+    code, report = run("--input", "jobs", "--input", write("c.json", 4), *flags)
     assert (code, report["ok"], report["verified"]) == (0, True, True)
     assert [job["name"] for job in report["jobs"]] == ["a", "b", "c"]
     for job in report["jobs"]:
@@ -53,6 +78,7 @@ def test_a_folder_and_a_file(run: Any) -> None:
     assert {"read input", "check input", "witness", "verify"} <= report["stages"].keys()
     assert not {"compute", "reading"} & report["stages"].keys()
     assert report["devices"]["cpu"]["workers"] == 2
+    assert attached_before_workers(looks, report)
     trace = json.loads((Path(report["run"]) / "trace.json").read_text())
     named = {str(event.get("args", {}).get("name")) for event in trace["traceEvents"]}
     assert {"cpu worker 0", "cpu worker 1", "cpu compute lock", "a partition 1"} <= named
@@ -78,8 +104,10 @@ def test_bad_ones_fail_alone(run: Any) -> None:
     assert proven["ok"] and Path(proven["out"]).parent == Path(report["run"])
 
 
-def test_one_input_is_the_command_it_was(run: Any) -> None:
-    code, report = run("--input", write("one.json", 1), "--out", "proof.bin")
+def test_one_input_is_the_command_it_was(run: Any, looks: list[tuple[bool, bool]]) -> None:
+    flags = ["--out", "proof.bin", "--profile-kernels", 1]
+    code, report = run("--input", write("one.json", 1, 2), *flags)
+    assert attached_before_workers(looks, report)
     assert code == 0 and "jobs" not in report
     assert Path("proof.bin").read_bytes().hex() == report["proof"]
 

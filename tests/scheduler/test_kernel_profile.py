@@ -103,6 +103,45 @@ def test_a_run_that_ends_before_says_that_nobody_looked() -> None:
     assert warnings == ["no kernels were profiled: too few partitions were begun"]
 
 
+def test_the_profiler_is_there_before_a_partition_begins() -> None:
+    """Its first profile holds the interpreter for seconds, which workers would wait for."""
+    order: list[tuple[str, bool]] = []
+
+    def note(what: str) -> None:
+        order.append((what, threading.current_thread() is threading.main_thread()))
+
+    def look(_: float, __: threading.Event) -> list[ProfiledWindow]:
+        note("look")
+        return [SEEN]
+
+    watch = KernelWatch(1, pytest.fail, skipped=1, look=look, attach=lambda: note("attach"))
+    watch.attach()
+    watched = Timeline(on_open=watch.opened)
+    for k in range(3):
+        note(f"partition {k}")
+        with watched.span("witness"):
+            pass
+    assert watch.take() == (SEEN,)
+    assert order[:3] == [("attach", True), ("partition 0", True), ("partition 1", True)]
+    assert [what for what, _ in order].count("attach") == 1 and ("look", False) in order
+
+
+def test_a_profiler_that_does_not_come_is_not_tried_beside_workers() -> None:
+    said: list[str] = []
+
+    def attach() -> None:
+        raise RuntimeError("no")
+
+    def look(_: float, __: threading.Event) -> list[ProfiledWindow]:
+        pytest.fail("nobody should")
+
+    watch = KernelWatch(1, said.append, skipped=0, look=look, attach=attach)
+    watch.attach()
+    watch.opened("witness")
+    assert watch.take() == () and watch.take() == ()
+    assert said == ["kernels could not be profiled: RuntimeError: no"]
+
+
 @pytest.mark.parametrize(
     ("found", "said"), [(None, "could not be profiled: RuntimeError: no"), ([], "saw no kernels")]
 )

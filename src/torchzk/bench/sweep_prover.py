@@ -152,6 +152,8 @@ class ServiceProver:
             run.clock = clocks_of(place.devices)
             if place.profile_seconds is not None:
                 run.watch = KernelWatch(place.profile_seconds, place.warn, skipped=setting.workers)
+                with place.watcher.span("attach profiler"):
+                    run.watch.attach()
             sites = self._within(run, setting)
             run.planned |= sites[0].session.plan.stage_bytes
             start = time.perf_counter_ns()

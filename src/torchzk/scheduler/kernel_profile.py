@@ -3,12 +3,17 @@
 Stages by events count the gaps inside a stage, in which the device waits for the host, as busy.
 Kernels one by one do not. To look costs: CUPTI writes a record a kernel, launches take longer, and
 when it stops, the thread that looked waits for the device. So it is done for seconds, when asked.
+
+The first profile of a process costs more: torch imports hundreds of modules of its compiler for it,
+and CUPTI comes to the process. Beside workers, who launch kernels, that held them up for seconds,
+so it is done before they begin (`KernelWatch.attach`).
 """
 
 from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -31,7 +36,10 @@ Look = Callable[[float, threading.Event], list[ProfiledWindow]]
 
 
 class KernelWatch:
-    """Looks once, from the start of some partition on, in a thread of its own."""
+    """Looks once, from the start of some partition on, in a thread of its own.
+
+    `attach` comes first, before there are workers.
+    """
 
     def __init__(
         self,
@@ -40,6 +48,7 @@ class KernelWatch:
         *,
         skipped: int = 2,
         look: Look | None = None,
+        attach: Callable[[], None] | None = None,
     ) -> None:
         """Args:
         seconds: How long.
@@ -47,14 +56,25 @@ class KernelWatch:
         skipped: Partitions that are begun before: the first compiles and loads, the second
             captures what it launches.
         look: Instead of torch's profiler.
+        attach: Instead of `attach_profiler`.
         """
         self._seconds, self._warn = seconds, warn
         self._look = look or look_at_kernels
+        self._attach = attach or attach_profiler
         self._left = skipped
         self._guard = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._found: list[ProfiledWindow] = []
+
+    def attach(self) -> None:
+        """Do what the first profile of a process costs, in the calling thread."""
+        try:
+            self._attach()
+        except Exception as e:
+            # what cannot begin is not tried again beside the workers
+            self._stop.set()
+            self._warn_of(e)
 
     @property
     def watcher(self) -> Timeline:
@@ -90,10 +110,27 @@ class KernelWatch:
         try:
             self._found = self._look(self._seconds, self._stop)
         except Exception as e:
-            self._warn(f"kernels could not be profiled: {type(e).__name__}: {e}")
+            self._warn_of(e)
             return
         if not any(window.n_kernels for window in self._found):
             self._warn("the profiler saw no kernels: none ran, or CUPTI is not allowed to look")
+
+    def _warn_of(self, error: Exception) -> None:
+        self._warn(f"kernels could not be profiled: {type(error).__name__}: {error}")
+
+
+def attach_profiler() -> None:
+    """Profile nothing, so that the next profile begins at once; seconds, the first time.
+
+    In the main thread, where torch has registered itself with its profiler.
+
+    Raises:
+        RuntimeError: As `look_at_kernels`.
+    """
+    with warnings.catch_warnings():
+        # of cycles, which there are none of
+        warnings.simplefilter("ignore", UserWarning)
+        look_at_kernels(0.0, threading.Event())
 
 
 def look_at_kernels(seconds: float, stop: threading.Event) -> list[ProfiledWindow]:
