@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fake_devices import FakeDevice, FakeJob, FakePartition, Referee, Script, setups, watchdog
 from timeline_samples import MS, heard, partition, span
-from torchzk.scheduler import chrome_trace, lane_picture
+from torchzk.scheduler import chrome_trace, gantt, lane_picture
 from torchzk.scheduler.device_clock import DeviceClock
 from torchzk.scheduler.device_clocks import DeviceClocks
 from torchzk.scheduler.device_samples import DeviceMemory, ProfiledWindow, VramSample
@@ -149,6 +150,40 @@ def test_memory_and_profiled_kernels_are_drawn(tmp_path: Path) -> None:
     names = {e["name"] for e in facts["traceEvents"] if e["ph"] == "C"}
     assert {"cuda:0 memory, MiB", "cuda:0 planned, MiB"} <= names
     json.dumps(facts)
+
+
+def test_what_comes_before_the_workers_is_not_shown() -> None:
+    before, after = span("host", "make key", 0, 60), span("host", "verify", 285, 290)
+    spans = [before, *partition(0, "cuda:0", 0, 100), *partition(1, "cuda:0", 1, 200), after]
+    early = (span("elsewhere", "load torch", 0, 50),)
+    canvas = lane_picture.draw(RunRecord("t", (*spans, *early)))
+    (lanes,) = canvas.figure.axes
+    start, end = min(s.start_ns for s in spans[1:]), max(s.end_ns for s in spans)
+    # seconds since the run's start all the same, and a hundredth beside the last
+    shown = end - start
+    assert lanes.get_xlim() == pytest.approx((start / 1e9, (end + 0.01 * shown) / 1e9))
+    texts = [t.get_text() for t in lanes.texts]
+    share = 5 * MS / shown
+    assert "elsewhere" not in texts and texts[texts.index("host") + 1] == f"{share:.1%}"
+
+
+@pytest.mark.parametrize("draw", [lane_picture.draw, gantt.draw])
+def test_all_that_is_said_at_the_top_is_in_the_picture(
+    draw: Callable[[RunRecord], FigureCanvasAgg],
+) -> None:
+    facts = {f"fact {k}": "of some length" for k in range(12)}
+    for n in (0, 12):
+        record = RunRecord(
+            "t", tuple(partition(0, "cuda:0", 0, 100)), facts=dict([*facts.items()][:n])
+        )
+        figure = draw(record).figure
+        written = "   ".join(t.get_text() for t in figure.texts)
+        assert all(fact in written for fact in record.facts)
+        page = figure.bbox
+        boxes = [t.get_window_extent() for t in figure.texts]
+        assert all(box.x0 > page.x0 and box.x1 < page.x1 and box.y1 < page.y1 for box in boxes)
+        # nothing is written over the first row
+        assert min(box.y0 for box in boxes) > figure.axes[0].get_window_extent().y1
 
 
 class OneGauge:

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
 from numpy.typing import NDArray
 
 from torchzk.scheduler.lanes import in_order, lane_of
@@ -26,7 +27,11 @@ _HUES = ("#4C78A8", "#F58518", "#54A24B", "#B279A2", "#72B7B2") + (
 )
 INK, FAINT, _BAND, FAILED = "#24292F", "#6E7781", "#F6F8FA", "#CF222E"
 _ROW_INCHES = 0.27
-_WIDTH_INCHES = 11.0
+WIDTH_INCHES = 11.0
+LINE_INCHES = 0.2
+"""Of a line of facts below the title."""
+_MARGIN = 0.02
+"""Of the width, left and right of what is written at the top."""
 _MOST_ROWS = 80
 
 
@@ -40,9 +45,10 @@ def draw(record: RunRecord, *, backstage: bool = True) -> FigureCanvasAgg:
     stages = stages_of(s for s in record.all_spans if backstage or not lane_of(s.lane).of_service)
     rows = _rows(stages, record.device_lanes)
     height = _ROW_INCHES * max(len(rows), 1)
-    figure = Figure(figsize=(_WIDTH_INCHES, height + 1.5), dpi=110, facecolor="white")
+    facts = fact_lines([f"total {record.seconds:.2f} s", *_facts(record)])
+    total = height + 1.23 + LINE_INCHES * len(facts)
+    figure = Figure(figsize=(WIDTH_INCHES, total), dpi=110, facecolor="white")
     canvas = FigureCanvasAgg(figure)
-    total = height + 1.5
     axes = figure.add_axes((0.22, 0.55 / total, 0.64, height / total))
     colours = palette(stage.name for stage in stages)
     for y, row in enumerate(rows):
@@ -54,12 +60,36 @@ def draw(record: RunRecord, *, backstage: bool = True) -> FigureCanvasAgg:
         else:
             _stage_row(axes, y, row, record, colours)
     frame(axes, len(rows), record.seconds)
-    head = 1 - 0.32 / total
-    figure.text(0.02, head, record.title, size=14, weight="bold", color=INK, va="center")
-    subtitle = "   ".join([f"total {record.seconds:.2f} s", *_facts(record)])
-    figure.text(0.02, head - 0.27 / total, subtitle, size=9, color=FAINT, va="center")
+    heading(figure, record.title, facts)
     canvas.draw()  # type: ignore[no-untyped-call]
     return canvas
+
+
+def fact_lines(facts: Iterable[str]) -> list[str]:
+    """Facts side by side, in as many lines as they take; one that is too long has its own."""
+    lines: list[str] = []
+    for fact in facts:
+        longer = f"{lines[-1]}   {fact}" if lines else fact
+        if lines and _inches(longer) <= WIDTH_INCHES * (1 - 2 * _MARGIN):
+            lines[-1] = longer
+        else:
+            lines.append(fact)
+    return lines
+
+
+def _inches(text: str) -> float:
+    """How wide a line of facts is."""
+    return float(TextPath((0, 0), text, size=9).get_extents().width) / 72
+
+
+def heading(figure: Figure, title: str, lines: Iterable[str]) -> None:
+    """Write the title and the lines of facts below it, which take `LINE_INCHES` each."""
+    height = figure.get_figheight()
+    head = 1 - 0.32 / height
+    figure.text(_MARGIN, head, title, size=14, weight="bold", color=INK, va="center")
+    for i, line in enumerate(lines):
+        at = head - (0.27 + LINE_INCHES * i) / height
+        figure.text(_MARGIN, at, line, size=9, color=FAINT, va="center")
 
 
 def pixels(canvas: FigureCanvasAgg) -> NDArray[np.uint8]:
@@ -198,9 +228,9 @@ def mix(colour: str, white: float) -> tuple[float, float, float]:
     return (r + (1 - r) * white, g + (1 - g) * white, b + (1 - b) * white)
 
 
-def frame(axes: Axes, n_rows: int, seconds: float) -> None:
-    """The axis of time and as many rows."""
-    axes.set_xlim(0, seconds * 1.01 or 1)
+def frame(axes: Axes, n_rows: int, end: float, start: float = 0.0) -> None:
+    """The axis of time, from `start` to `end` in seconds, and as many rows."""
+    axes.set_xlim(start, end + 0.01 * (end - start) or 1)
     axes.set_ylim(max(n_rows, 1) - 0.5, -0.5)
     axes.set_yticks([])
     axes.set_xlabel("seconds since start", size=9, color=FAINT)

@@ -14,14 +14,18 @@ from torchzk.scheduler.gantt import (
     FAILED,
     FAINT,
     INK,
+    LINE_INCHES,
+    WIDTH_INCHES,
+    fact_lines,
     family,
     frame,
+    heading,
     lane_name,
     mix,
     note_right,
     palette,
 )
-from torchzk.scheduler.intervals import merged, total
+from torchzk.scheduler.intervals import inside, merged, total
 from torchzk.scheduler.lanes import LaneKind, in_order, lane_of, promised
 from torchzk.scheduler.lock_use import lock_uses
 from torchzk.scheduler.stages import RunRecord
@@ -30,7 +34,7 @@ from torchzk.timeline import Span
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_ROW_INCHES, _MEMORY_INCHES, _WIDTH_INCHES = 0.3, 1.5, 11.0
+_ROW_INCHES, _MEMORY_INCHES = 0.3, 1.5
 _LEFT, _WIDTH = 0.215, 0.69
 _MOST_LANES = 60
 """More lanes than this are not drawn; the trace has them all."""
@@ -46,36 +50,52 @@ def has_lanes(record: RunRecord) -> bool:
 
 
 def draw(record: RunRecord) -> FigureCanvasAgg:
-    """The lanes of a run: kernels, locks and their waits, workers, stations; memory of devices."""
-    rows = _rows(record)
+    """The lanes of a run: kernels, locks and their waits, workers, stations; memory of devices.
+
+    From the first thing on that any of these did; what comes before is in `gantt`'s picture.
+    """
+    shown = _shown(record)
+    rows = _rows(record, shown)
     kernels = device_use.kernel_spans(record)
     colours = palette([k.host.name for k in kernels])
     memory = _devices_with_memory(record)
     lanes_height = _ROW_INCHES * max(len(rows), 1)
-    total_height = lanes_height + 1.65 + (_MEMORY_INCHES + 0.45) * len(memory)
-    figure = Figure(figsize=(_WIDTH_INCHES, total_height), dpi=110, facecolor="white")
+    facts = fact_lines(_facts(record))
+    head = 0.75 + LINE_INCHES * len(facts)
+    total_height = head + lanes_height + 0.7 + (_MEMORY_INCHES + 0.45) * len(memory)
+    figure = Figure(figsize=(WIDTH_INCHES, total_height), dpi=110, facecolor="white")
     canvas = FigureCanvasAgg(figure)
-    bottom = total_height - 0.95 - lanes_height
+    bottom = total_height - head - lanes_height
     axes = figure.add_axes((_LEFT, bottom / total_height, _WIDTH, lanes_height / total_height))
-    painter = _Painter(axes, record, colours, kernels)
+    painter = _Painter(axes, record, shown, colours, kernels)
     for y, name in enumerate(rows):
         painter.row(y, name)
-    frame(axes, len(rows), record.seconds)
+    axis = record.seconds_at(shown[0]), record.seconds_at(shown[1])
+    frame(axes, len(rows), axis[1], axis[0])
     for i, device in enumerate(memory):
         top = bottom - 0.62 - (_MEMORY_INCHES + 0.45) * i
         below = figure.add_axes(
             (_LEFT, (top - _MEMORY_INCHES) / total_height, _WIDTH, _MEMORY_INCHES / total_height)
         )
         _memory(below, record, device)
-    _heading(figure, record, total_height)
+        below.set_xlim(axes.get_xlim())
+    heading(figure, record.title, facts)
     _legend(figure, colours, total_height)
     canvas.draw()  # type: ignore[no-untyped-call]
     return canvas
 
 
-def _rows(record: RunRecord) -> list[str]:
+def _shown(record: RunRecord) -> Interval:
+    """From the first span of a worker, a lock or a station to the run's end."""
+    ends = [span.end_ns for span in record.spans]
+    starts = [span.start_ns for span in record.spans if lane_of(span.lane).of_service]
+    return min(starts, default=record.start_ns), max(ends, default=0)
+
+
+def _rows(record: RunRecord, shown: Interval) -> list[str]:
     """Names of lanes in order: one of kernels a device, however many threads launched them."""
-    names = [span.lane for span in sorted(record.spans, key=lambda s: s.start_ns)]
+    ordered = sorted(record.spans, key=lambda s: s.start_ns)
+    names = [span.lane for span in ordered if span.end_ns > shown[0]]
     left_out = (LaneKind.KERNELS, LaneKind.PARTITION)
     shown_there = _inside_stations(record)
     names = [n for n in names if lane_of(n).kind not in left_out and n not in shown_there]
@@ -103,10 +123,12 @@ class _Painter:
         self,
         axes: Axes,
         record: RunRecord,
+        shown: Interval,
         colours: dict[str, str],
         kernels: Sequence[device_use.KernelSpan],
     ) -> None:
         self._axes, self._record, self._colours, self._kernels = axes, record, colours, kernels
+        self._shown, self._seconds = shown, (shown[1] - shown[0]) / 1e9 or 1.0
         self._lanes: dict[str, list[Span]] = {}
         for span in record.spans:
             self._lanes.setdefault(span.lane, []).append(span)
@@ -123,8 +145,7 @@ class _Painter:
             self._kernel_row(y, lane.device, profiled=name.endswith(_PROFILED))
         elif lane.kind is LaneKind.LOCK:
             self._bars(y, spans, "#54A24B" if "compute" in name else "#B279A2")
-            lock = self._locks[name]
-            note_right(self._axes, y, f"{lock.held_seconds / (self._record.seconds or 1):.1%}", INK)
+            note_right(self._axes, y, f"{self._locks[name].held_seconds / self._seconds:.1%}", INK)
         elif lane.kind is LaneKind.WAITS:
             self._waits(y, spans)
         elif lane.kind is LaneKind.WORKER:
@@ -137,7 +158,7 @@ class _Painter:
         use = self._uses[device]
         if profiled and use.profiled is not None:
             # as fine as the picture can show; figures are of the exact intervals
-            slack = round(self._record.seconds * 1e9 / 4000)
+            slack = round(self._seconds * 1e9 / 4000)
             self._intervals(y, merged(use.profiled.kernels, slack), "#24292F")
             note_right(self._axes, y, f"{use.profiled_busy or 0.0:.1%}", INK)
             return
@@ -155,8 +176,7 @@ class _Painter:
             for span in spans:
                 if span.name == name:
                     self._bar(at, _interval(span), "#E8A33D", height * 0.8, least=False)
-        share = total(merged(_interval(s) for s in spans)) / 1e9 / (self._record.seconds or 1)
-        note_right(self._axes, y, f"{share:.1%}", FAINT)
+        self._share(y, spans)
 
     def _worker(self, y: int, name: str, spans: list[Span]) -> None:
         """Steps as pale bars, stages of kernels as they were launched inside them."""
@@ -177,7 +197,7 @@ class _Painter:
         self._share(y, spans)
 
     def _share(self, y: int, spans: list[Span]) -> None:
-        share = total(merged(_interval(s) for s in spans)) / 1e9 / (self._record.seconds or 1)
+        share = total(inside(merged(map(_interval, spans)), self._shown)) / 1e9 / self._seconds
         note_right(self._axes, y, f"{share:.1%}", FAINT)
 
     def _bars(self, y: float, spans: Iterable[Span], colour: str) -> None:
@@ -202,7 +222,7 @@ class _Painter:
         seconds = (interval[1] - interval[0]) / 1e9
         self._axes.barh(
             y,
-            max(seconds, self._record.seconds / 1500 if least else 0),
+            max(seconds, self._seconds / 1500 if least else 0),
             left=self._record.seconds_at(interval[0]),
             height=height,
             color=colour,
@@ -247,7 +267,6 @@ def _memory(axes: Axes, record: RunRecord, device: str) -> None:
             lw=1.3,
             label="promised, of those staged",
         )
-    axes.set_xlim(0, record.seconds * 1.01 or 1)
     axes.set_ylim(bottom=0)
     axes.set_title(f"{device} memory, GiB", size=9, color=INK, loc="left")
     axes.tick_params(colors=FAINT, labelsize=8, length=0)
@@ -258,17 +277,14 @@ def _memory(axes: Axes, record: RunRecord, device: str) -> None:
     axes.legend(fontsize=8, frameon=False, ncols=4, loc="lower right", bbox_to_anchor=(1, 0.97))
 
 
-def _heading(figure: Figure, record: RunRecord, height: float) -> None:
-    head = 1 - 0.32 / height
-    figure.text(0.02, head, record.title, size=14, weight="bold", color=INK, va="center")
+def _facts(record: RunRecord) -> list[str]:
     said = [f"total {record.seconds:.2f} s"]
     for use in device_use.device_uses(record):
-        said.append(f"{use.device} busy {use.busy:.1%} of {use.seconds:.2f} s")
-        if use.profiled_busy is not None:
-            said.append(f"by CUPTI {use.profiled_busy:.1%}")
-    said += [f"{name} {value}" for name, value in record.facts.items()]
-    subtitle = "   ".join(said)
-    figure.text(0.02, head - 0.27 / height, subtitle, size=9, color=FAINT, va="center")
+        said.append(f"{use.device} busy by stages {use.busy:.1%} of {use.seconds:.2f} s")
+        if use.profiled is not None and use.profiled_busy is not None:
+            looked = (use.profiled.window[1] - use.profiled.window[0]) / 1e9
+            said.append(f"by kernels {use.profiled_busy:.1%} of {looked:.2f} s")
+    return said + [f"{name} {value}" for name, value in record.facts.items()]
 
 
 def _legend(figure: Figure, colours: dict[str, str], height: float) -> None:
