@@ -39,6 +39,7 @@ LAYERS = (
         "setup",
         "verify",
         "doctor",
+        "doctor_tests",
         "synthetic",
         "simulate",
         "serve",

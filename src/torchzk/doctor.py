@@ -5,30 +5,17 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from torchzk import cli
 from torchzk.config import Config, load_config, shipped_configs
-from torchzk.errors import ConfigError, ResourceError, TorchzkError
+from torchzk.doctor_tests import gpus_of, memory_of, refuse_wrong, self_test
+from torchzk.errors import ConfigError, TorchzkError
 from torchzk.interrupts import loading_torch
 from torchzk.scheduler.progress import Progress
-from torchzk.summary import size
+from torchzk.summary import print_titled, size
 from torchzk.timeline import Timeline
-
-if TYPE_CHECKING:
-    import torch
-
-    from torchzk.backends import BackendName
-
-_Row = tuple[str, ...]
 
 
 def _parser() -> cli.Parser:
@@ -36,8 +23,16 @@ def _parser() -> cli.Parser:
         "torchzk.doctor", "Show devices, versions, memory and what would run where."
     )
     parser.add_argument("--config", metavar="FILE", help="this one instead of all shipped configs")
-    parser.add_argument("--device", help="auto, cpu, cuda, cuda:N or GPU-UUID, instead of the configs'")
+    parser.add_argument(
+        "--device", help="auto, cpu, cuda, cuda:N, GPU-UUID, or all, instead of the configs'"
+    )
     cli.add_backend_flag(parser)
+    parser.add_argument(
+        "--memory-test",
+        type=cli.seconds,
+        metavar="SECONDS",
+        help="write patterns over the free memory of the GPUs, and read them back, for so long",
+    )
     return parser
 
 
@@ -47,67 +42,80 @@ def _doctor(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     flags = {k: v for k in ("device", "backend") if (v := getattr(args, k))}
     configs = {k: dataclasses.replace(c, **flags) for k, c in configs.items()}
     with Progress(screen.console) as progress:
+        with loading_torch(progress.watcher):
+            # late: what is wrong with a config is said without waiting for torch
+            gpus = gpus_of(configs.values())
+        if args.memory_test is not None and not gpus:
+            raise ConfigError("--memory-test: is for GPUs, and here none would be used")
         report = _look_over(screen, configs, progress.watcher)
+        if args.memory_test is not None:
+            tests = memory_of(screen, gpus, args.memory_test, progress.watcher)
+            report["memory_tests"] = tests
     if args.config or flags:
         _refuse_absent(configs.values())
-    wrong = [
-        f"{a['operation']} of {t['backend']} on {t['device']}"
-        for t in report["self_test"]
-        for a in t["answers"]
-        if not a["right"]
-    ]
-    if wrong:
-        raise RuntimeError(f"wrong answers, so no proof made here can be trusted: {wrong}")
+    refuse_wrong(report)
     screen.answer("healthy")
     return report
 
 
 def _look_over(screen: cli.Screen, configs: Mapping[str, Config], watched: Timeline) -> cli.Report:
-    with loading_torch(watched):
-        # late: what is wrong with a config is said without waiting for torch
-        from torchzk.scheduler import machine
+    from torchzk.scheduler import machine, nvml
+    from torchzk.scheduler.devices import why_none
 
     memory, gpus, versions = machine.memory(), machine.gpus(), machine.versions()
-    limit = memory.cgroup_limit
-    rows: list[_Row] = [
+    limit, driver = memory.cgroup_limit, nvml.driver()
+    errors = {gpu.name: nvml.memory_errors(gpu.uuid) for gpu in gpus}
+    rows: list[tuple[str, ...]] = [
         *versions.items(),
+        ("NVIDIA driver", str(driver)),
         ("cores", str(machine.cores())),
         ("memory", f"{size(memory.total)}, {size(memory.available)} available"),
         ("memory limit of the control group", size(limit) if limit else "none"),
     ]
-    rows += [
-        (g.name, f"{g.model}, {size(g.memory)}, compute capability {g.capability}, {g.uuid}")
-        for g in gpus
-    ]
+    for gpu in gpus:
+        has = f"{gpu.model}, {size(gpu.memory)}, compute capability {gpu.capability}, {gpu.uuid}"
+        rows.append((gpu.name, has))
+        rows.append((f"memory errors of {gpu.name}", str(errors[gpu.name] or "the driver is mute")))
     if not gpus:
         rows.append(("CUDA devices", "none"))
     disks = _disks(configs.values())
     rows += [(f"free for {what}", f"{size(free)} in {folder}") for what, folder, free in disks]
-    _print(screen, "this machine", ("", ""), rows)
+    print_titled(screen.console, "this machine", ("", ""), rows)
     for advice in machine.untested(versions):
         screen.warn(advice)
+    if reason := why_none():
+        screen.warn(f"there is a driver of NVIDIA's, but no GPU: {reason}")
+    for name, counted in errors.items():
+        if counted and counted.remapping_failed:
+            screen.warn(f"{name} has faulty memory that it cannot replace any more; replace it")
 
     with watched.span("plans"):
         plans = [_plan(name, config) for name, config in configs.items()]
     head = ("config", "circuit", "runs on", "keys", "input")
-    _print(screen, "what would run where", head, [tuple(p[h] for h in head) for p in plans])
+    print_titled(
+        screen.console, "what would run where", head, [tuple(p[h] for h in head) for p in plans]
+    )
     by_need: dict[str, list[str]] = {}
     for plan in plans:
         by_need.setdefault(plan["takes"], []).append(plan["config"])
     takes = [(", ".join(names), need) for need, names in by_need.items() if need]
     if takes:
-        _print(screen, "memory that proving takes", ("", ""), takes)
+        print_titled(screen.console, "memory that proving takes", ("", ""), takes)
     caches = dict.fromkeys(config.key_cache for config in configs.values())
     found = [path for cache in caches for path in sorted(cache.glob("*.params"))]
     keys = [(str(path), size(path.stat().st_size)) for path in found]
-    _print(screen, "dev keys in the cache", ("file", "size"), keys or [("none yet", "")])
+    print_titled(
+        screen.console, "dev keys in the cache", ("file", "size"), keys or [("none yet", "")]
+    )
     with watched.span("known answers"):
-        tests = _self_test(screen, configs.values())
+        tests = self_test(screen, configs.values())
     return {
         "versions": versions,
         "cores": machine.cores(),
         "memory": dataclasses.asdict(memory),
+        "driver": dataclasses.asdict(driver),
         "devices": ["cpu", *(dataclasses.asdict(g) for g in gpus)],
+        "memory_errors": {k: dataclasses.asdict(e) if e else None for k, e in errors.items()},
         "disk_free_bytes": {str(folder): free for _, folder, free in disks},
         "configs": plans,
         "dev_keys": [str(path) for path in found],
@@ -193,71 +201,6 @@ def _refuse_absent(configs: Iterable[Config]) -> None:
 
     for config in configs:
         choose_backend(config.backend, find_device(config.device))
-
-
-def _self_test(screen: cli.Screen, configs: Iterable[Config]) -> list[cli.Report]:
-    """Known answers of each backend on each device that the configs take."""
-    from torchzk.backends import choose_backend
-    from torchzk.scheduler.devices import find_device
-
-    places: dict[tuple[BackendName, torch.device], str] = {}
-    for config in configs:
-        # the table of configs says what is absent
-        with suppress(ResourceError, ConfigError):
-            device = find_device(config.device)
-            chosen = choose_backend(config.backend, device)
-            places[chosen.name, device] = chosen.advice
-    for advice in dict.fromkeys(filter(None, places.values())):
-        screen.warn(advice)
-    return [_test(screen, *place) for place in places]
-
-
-def _test(screen: cli.Screen, name: BackendName, device: torch.device) -> cli.Report:
-    """Its kernels compiled, then known answers of a backend on a device; shown and timed."""
-    from torchzk.backends import compile_ahead, load_backend, variant_on
-    from torchzk.scheduler.known_answers import known_answers
-
-    warmed = compile_ahead(name, device)
-    for fault in warmed.failed if warmed else ():
-        screen.warn(f"a kernel does not compile: {fault}")
-    start = time.perf_counter()
-    variant = variant_on(name, device)
-    checked = time.perf_counter() - start
-    answers = known_answers(load_backend(name), device)
-    seconds = time.perf_counter() - start
-    rows = [
-        (a.operation, "right" if a.right else "WRONG", f"{a.milliseconds:.1f} ms") for a in answers
-    ]
-    if variant:
-        rows.insert(0, ("choice of the variant", variant.name, f"{checked * 1000:.1f} ms"))
-    if warmed:
-        done = f"{warmed.compiled} of {warmed.kernels}"
-        rows.insert(0, ("kernels compiled", done, f"{warmed.seconds:.2f} s"))
-    title = f"known answers: {name} on {device}{f', {variant.summary}' if variant else ''}"
-    _print(screen, title, ("operation", "", ""), [*rows, ("all", "", f"{seconds:.2f} s")])
-    return {
-        "backend": name,
-        "device": str(device),
-        "variant": variant.name if variant else None,
-        "triton": variant.triton if variant else None,
-        "compiled": dataclasses.asdict(warmed) if warmed else None,
-        "seconds": seconds,
-        "answers": [dataclasses.asdict(a) for a in answers],
-    }
-
-
-def _print(screen: cli.Screen, title: str, head: _Row, rows: Iterable[_Row]) -> None:
-    screen.console.print(Text(title, "bold"))
-    table = Table(box=box.SIMPLE, show_header=any(head), pad_edge=False)
-    for name in head:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell, "bold red" if _is_bad(cell) else "") for cell in row))
-    screen.console.print(table)
-
-
-def _is_bad(cell: str) -> bool:
-    return cell == "WRONG" or cell.endswith("absent")
 
 
 def run(argv: Sequence[str] | None = None) -> int:

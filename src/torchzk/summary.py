@@ -149,6 +149,20 @@ def print_facts(console: Console, rows: Iterable[tuple[str, str, str]]) -> None:
     console.print(table)
 
 
+def print_titled(
+    console: Console, title: str, head: Sequence[str], rows: Iterable[Sequence[str]]
+) -> None:
+    """A table under a title; without a head where all its names are empty. What is bad is red."""
+    console.print(Text(title, "bold"))
+    table = Table(box=box.SIMPLE, show_header=any(head), pad_edge=False)
+    for name in head:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        bad = [cell == "WRONG" or cell.endswith("absent") for cell in row]
+        table.add_row(*(Text(c, "bold red" if b else "") for c, b in zip(row, bad, strict=True)))
+    console.print(table)
+
+
 def shortened(text: str, ends: int = 16) -> str:
     """The two ends of a long hexadecimal text."""
     return text if len(text) <= 2 * ends + 3 else f"{text[:ends]}...{text[-ends:]}"

@@ -14,7 +14,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from torchzk import api, backends, cli, doctor
+from torchzk import api, backends, cli, doctor_tests
 from torchzk.backends import BackendChoice, KernelVariant
 from torchzk.config import CircuitConfig, Config
 from torchzk.recorded import recorded_session
@@ -86,7 +86,7 @@ def test_the_doctor_does_it_first_and_says_how_long_it_took(
     monkeypatch.setitem(sys.modules, "torchzk.scheduler.known_answers", answers)
     monkeypatch.setattr(backends, "load_backend", lambda name: None)
     shown, text = screen()
-    report = doctor._test(shown, "triton", torch.device("cpu"))
+    report = doctor_tests.answers_of(shown, "triton", torch.device("cpu"))
     assert order == ["compile triton", "check triton"]
     assert report["compiled"] == dataclasses.asdict(Warmed())
     assert [row.split() for row in text().splitlines() if "kernels compiled" in row] == [
