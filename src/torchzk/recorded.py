@@ -14,6 +14,7 @@ from torchzk.files import atomic_write
 from torchzk.interrupts import loading_torch
 from torchzk.scheduler.progress import Progress
 from torchzk.scheduler.sinks import Run, open_run, peak_rss, timeline
+from torchzk.scheduler.swap_watch import swap_watch
 from torchzk.scheduler.timeline_lines import timeline_lines
 from torchzk.summary import (
     device_report,
@@ -49,7 +50,7 @@ def recorded_sessions(
         run = ending.enter_context(open_run(config.runs, verb, screen.warn, {}, config.runs_limit))
         # drawing takes a moment, which nobody should have to guess at
         ending.callback(lambda: writing.enter_context(progress.watcher.span("write timeline")))
-        watched = timeline(run, progress.watcher)
+        watched = timeline(run, progress.watcher, swap_watch(screen.warn))
         with loading_torch(watched):
             # late: what is wrong with a config is said without waiting for it
             from torchzk import api
