@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import queue
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from serving.test_fault_stages import BrokenBackend
 from torchzk import api
 from torchzk.circuits.circuit import Source
 from torchzk.circuits.post_shapes import post_shape
-from torchzk.errors import NotFoundError
+from torchzk.errors import KeyFileError, NotFoundError
 from torchzk.scheduler.proof_service import ProofService
 from torchzk.serving.circuit_prover import CircuitProver
 from torchzk.serving.circuit_sites import CircuitSites
@@ -46,8 +47,10 @@ class ServedCircuit(ProvableCircuit):
 
 
 @contextmanager
-def served(folder: Path, backend: Any = None) -> Iterator[tuple[DurableEngine, api.Session]]:
-    session = small_session(folder, "dev-in-memory")
+def served(
+    folder: Path, backend: Any = None, keys: Any = "dev-in-memory"
+) -> Iterator[tuple[DurableEngine, api.Session]]:
+    session = small_session(folder, keys)
     session = replace(session, circuit=ServedCircuit(post_shape("window", 2048)))
     circuit = CircuitSites([session], lambda _: None)
     circuit.preload()
@@ -106,6 +109,38 @@ def test_a_device_that_computes_wrong_is_found_out(tmp_path: Path) -> None:
         found = json.loads((folder / "stages.json").read_text())
         assert {part["first_that_differs"] for part in found.values()} == {"quotient"}
         assert (folder / "payload").is_file()
+
+
+def test_a_key_file_that_goes_or_changes_while_it_is_read(tmp_path: Path) -> None:
+    with api.get_keys(small_session(tmp_path, "dev")) as keys:
+        assert keys.path is not None
+        path, away = keys.path, tmp_path / "away.params"
+
+    def outcome(name: str) -> tuple[str, str]:
+        report = ended(engine, name)
+        return report.error_type, report.error_message
+
+    with watchdog(), served(tmp_path, keys=path) as (engine, _):
+        whole = path.read_bytes()
+        away.write_bytes(b"no key")
+        away.replace(path)
+        # the one that is open is still there
+        assert outcome("another in its place") == ("", "")
+        assert engine.evict("window-2KiB").was_loaded
+        assert outcome("what is there is none")[0] == "KeyFileError"
+        path.unlink()
+        with pytest.raises(KeyFileError, match="no such key file"):
+            engine.preload("window-2KiB")
+        path.write_bytes(whole)
+        engine.preload("window-2KiB")
+        os.truncate(path, len(whole) - 1)
+        assert "the file changed while it was in use" in outcome("written into")[1]
+        away.write_bytes(whole)
+        away.replace(path)
+        assert engine.evict("window-2KiB").was_loaded
+        assert outcome("moved over it") == ("", "")
+        status = engine.status()
+        assert status.ready and not any(device.set_aside for device in status.devices)
 
 
 class HoldingWork:
