@@ -22,17 +22,13 @@ _VARIANTS = tuple(s.sector_size for s in REGISTERED_SEALS if s.api is ApiVersion
 """The sector size that each variant of `vanilla_proofs` stands for."""
 
 
-def c1_from_bincode(
-    data: bytes, document: str, shape: StackedShape, registered: RegisteredSeal | None
-) -> C1:
+def c1_from_bincode(data: bytes, document: str, shape: StackedShape) -> C1:
     """Read bincode; otherwise as `c1_from_text`.
 
     The two forms differ in their first eight bytes: two small enums, or the count of partitions.
     """
     reader = Reader(data, document)
-    own = (
-        _api_head(reader, shape, registered) or registered or default_seal(shape.sector.sector_size)
-    )
+    own = _api_head(reader, shape) or default_seal(shape.sector.sector_size)
     if own is None:
         raise InputError(f"{document}: no PoRep of {shape.sector.name} sectors is registered")
     layout = challenge_layout(shape)
@@ -62,9 +58,7 @@ def c1_from_bincode(
     )
 
 
-def _api_head(
-    reader: Reader, shape: StackedShape, registered: RegisteredSeal | None
-) -> RegisteredSeal | None:
+def _api_head(reader: Reader, shape: StackedShape) -> RegisteredSeal | None:
     """The registered proof at the front of the API form; None for the inner one, nothing read."""
     head = reader.take(8, "registered_proof")
     number, variant = int.from_bytes(head[:4], "little"), int.from_bytes(head[4:], "little")
@@ -80,7 +74,5 @@ def _api_head(
             f"{own.name} is of {own.sector_size} byte sectors,"
             f" the circuit is PoRep of {shape.sector.sector_size}",
         )
-    if registered not in (None, own):
-        reader.fail("registered_proof", f"is {own.name}, the proof asked for is {registered.name}")
     reader.position = len(head)
     return own

@@ -5,67 +5,49 @@ Source: spec/porep.md section 8, spec/interface.md "Job files".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from torchzk.circuits.c1 import C1, n_partitions
 from torchzk.circuits.job_head import check_kind, optional_integer
-from torchzk.circuits.json_input import Node, parse_json, show
-from torchzk.circuits.layout_json import Cut, cut_values, read_values
+from torchzk.circuits.json_input import Node, show
+from torchzk.circuits.layout_json import Cut, read_text, read_values
 from torchzk.circuits.miner_id import MAX_MINER_ID
 from torchzk.circuits.porep_layout import challenge_layout
 from torchzk.circuits.porep_shapes import StackedShape
 from torchzk.circuits.registered import RegisteredSeal, default_seal, read_seal
 from torchzk.circuits.sectors import MAX_SECTOR_NUMBER
-from torchzk.errors import InputError
 
 _COMMON = ("comm_r", "comm_d", "replica_id", "seed", "ticket")
 _JOB_OPTIONAL = ("sector_size", "miner_id", "sector_number", "registered_proof")
 
 
-def c1_from_text(
-    data: bytes, document: str, shape: StackedShape, registered: RegisteredSeal | None
-) -> C1:
+def c1_from_text(data: bytes, document: str, shape: StackedShape) -> C1:
     """Read JSON text in any of the forms.
 
     Args:
         data: UTF-8 text.
         document: What errors call it.
         shape: The circuit's.
-        registered: What an inner form is of; by default V1_1 of the sector size.
 
     Raises:
         InputError: It is no C1 output for `shape`; names the place.
     """
-    return _from_text(data, document, _Reader(shape, registered).any_form, shape)
+    return read_text(data, document, challenge_layout(shape), _Reader(shape).any_form)
 
 
-def c1_from_json(node: Node, shape: StackedShape, registered: RegisteredSeal | None) -> C1:
+def c1_from_json(node: Node, shape: StackedShape) -> C1:
     """Read parsed JSON; otherwise as `c1_from_text`."""
-    return _Reader(shape, registered).any_form(node, Cut())
-
-
-def _from_text(
-    data: bytes, document: str, read: Callable[[Node, Cut], C1], shape: StackedShape
-) -> C1:
-    text, cut = cut_values(data, challenge_layout(shape))
-    if cut.values:
-        try:
-            c1 = read(parse_json(text, document), cut)
-        except InputError:
-            # the whole text has the same fault, with its own words and place
-            pass
-        else:
-            return c1
-    return read(parse_json(data, document), Cut())
+    return _Reader(shape).any_form(node, Cut())
 
 
 @dataclass(frozen=True)
 class _Reader:
     shape: StackedShape
-    registered: RegisteredSeal | None
+    registered: RegisteredSeal | None = None
+    """The proof type, where a job says it; an inner form is taken for V1_1 without it."""
 
     @property
     def sector_size(self) -> int:
@@ -135,10 +117,10 @@ class _Reader:
     def _wrapper(self, node: Node) -> C1:
         fields = node.fields(("SectorNum", "Phase1Out", "SectorSize"))
         self._check_size(fields["SectorSize"])
-        number = fields["SectorNum"].integer(0, MAX_SECTOR_NUMBER)
+        number = fields["SectorNum"].integer(MAX_SECTOR_NUMBER)
         inside = fields["Phase1Out"]
         document = f"{node.document}: {inside.where}"
-        c1 = _from_text(inside.base64(), document, self.output, self.shape)
+        c1 = read_text(inside.base64(), document, challenge_layout(self.shape), self.output)
         return replace(c1, sector_number=number)
 
     def _job(self, node: Node, cut: Cut) -> C1:
@@ -155,7 +137,7 @@ class _Reader:
         return replace(reader.output(fields["c1"], cut), miner_id=miner, sector_number=number)
 
     def _check_size(self, node: Node) -> None:
-        if node.integer(0, 1 << 63) != self.sector_size:
+        if node.integer(1 << 63) != self.sector_size:
             node.fail(
                 f"is of {node.value} byte sectors, the circuit is PoRep of {self.sector_size}"
             )

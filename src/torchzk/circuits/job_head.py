@@ -25,7 +25,7 @@ def check_head(node: Node, kind: str, sector: SectorShape) -> None:
     """
     check_kind(node, kind, sector)
     size = node.member("sector_size")
-    if size.integer(0, 1 << 63) != sector.sector_size:
+    if size.integer(1 << 63) != sector.sector_size:
         size.fail(
             f"the job is for {size.value} byte sectors,"
             f" the circuit is {kind}-{sector.name} of {sector.sector_size}"
@@ -61,9 +61,9 @@ def element(node: Node, hint: str = "") -> bytes:
     return raw
 
 
-def optional_integer(fields: Mapping[str, Node], name: str, high: int) -> int | None:
-    """An integer in [0, high], or None where the job does not say it."""
-    return fields[name].integer(0, high) if name in fields else None
+def optional_integer(fields: Mapping[str, Node], name: str, most: int) -> int | None:
+    """An integer in [0, most], or None where the job does not say it."""
+    return fields[name].integer(most) if name in fields else None
 
 
 def agreed(document: str, what: str, said: int | None, known: int | None) -> int | None:

@@ -85,12 +85,12 @@ class Node:
         values = self._list(count)
         return (Node(value, i, self) for i, value in enumerate(values))
 
-    def integer(self, low: int, high: int) -> int:
-        """An integer in [low, high]."""
+    def integer(self, most: int) -> int:
+        """An integer in [0, most]."""
         if type(self.value) is not int:
             self.fail(f"must be an integer, is {show(self.value)}")
-        if not low <= self.value <= high:
-            self.fail(f"must be in {low}..{high}, is {show(self.value)}")
+        if not 0 <= self.value <= most:
+            self.fail(f"must be in 0..{most}, is {show(self.value)}")
         return self.value
 
     def text(self) -> str:

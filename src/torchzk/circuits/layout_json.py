@@ -3,20 +3,21 @@
 `read_values` walks parsed JSON and names the place of every fault. It is slow where a file holds
 ten million numbers, so `cut_values` finds values in the compact text that serde writes with a few
 vector operations, and leaves a short document that refers to them. What it does not recognise
-stays in the document for `read_values`.
+stays in the document for `read_values`. `read_text` is both, for a document with such values.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
-from torchzk.circuits.json_input import Node, show
+from torchzk.circuits.json_input import Node, parse_json, show
 from torchzk.circuits.layouts import (
     ELEMENT_BYTES,
     Element,
@@ -32,6 +33,9 @@ from torchzk.circuits.layouts import (
     sorted_by_key,
     template,
 )
+from torchzk.errors import InputError
+
+_T = TypeVar("_T")
 
 _ZERO = ord("0")
 _BYTE_DIGITS = 3
@@ -58,6 +62,28 @@ class Cut:
             return None
         self.taken += 1
         return self.values[self.taken - 1]
+
+
+def read_text(data: bytes, document: str, layout: Layout, read: Callable[[Node, Cut], _T]) -> _T:
+    """What `read` makes of the root of a JSON text, and of the values that were cut out of it.
+
+    Args:
+        data: UTF-8 text.
+        document: What errors call it.
+        layout: Of the values.
+        read: Reads the document, its values by `read_values`.
+
+    Raises:
+        InputError: As `parse_json` and `read`.
+    """
+    text, cut = cut_values(data, layout)
+    if cut.values:
+        try:
+            return read(parse_json(text, document), cut)
+        except InputError:
+            # the whole text has the same fault, with its own words and place
+            pass
+    return read(parse_json(data, document), Cut())
 
 
 def read_values(node: Node, layout: Layout, cut: Cut) -> Values:
@@ -90,7 +116,7 @@ class _Sink:
             case Element():
                 self.elements += node.bytes32()
             case Integer(_, bound):
-                self.integers.append(node.integer(0, bound - 1))
+                self.integers.append(node.integer(bound - 1))
             case Nothing():
                 if node.value is not None:
                     node.fail(f"must be null, is {show(node.value)}")

@@ -54,7 +54,6 @@ def load_porep_job(
     *,
     miner_id: int | None = None,
     sector_number: int | None = None,
-    registered: RegisteredSeal | None = None,
 ) -> PorepJob:
     """Read the C1 output that a circuit is to prove.
 
@@ -63,12 +62,11 @@ def load_porep_job(
         shape: The circuit.
         miner_id: Whose sector it is, if known from elsewhere.
         sector_number: Which of the miner's, if known from elsewhere.
-        registered: The proof type, if known from elsewhere.
 
     Raises:
         InputError: As `read_c1`, or the file says another number.
     """
-    c1 = read_c1(source, shape, registered)
+    c1 = read_c1(source, shape)
     document = document_of(source, "C1")
     return PorepJob(
         c1,

@@ -6,13 +6,13 @@ its vanilla proofs hold is the question of `vanilla_checks`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from torchzk.circuits.job_head import check_head, element
+from torchzk.circuits.circuit import Source, document_of
+from torchzk.circuits.job_head import check_head, element, optional_integer
 from torchzk.circuits.json_input import Node, parse_json, read_file
 from torchzk.circuits.miner_id import MAX_MINER_ID, prover_id
 from torchzk.circuits.post_shapes import PostShape
@@ -67,7 +67,7 @@ class PostJob:
         return self.sectors[index * n : (index + 1) * n]
 
 
-def load_post_job(source: Path | bytes | Mapping[str, object], shape: PostShape) -> PostJob:
+def load_post_job(source: Source, shape: PostShape) -> PostJob:
     """Read the job of a PoSt that a circuit is to prove.
 
     Args:
@@ -77,33 +77,25 @@ def load_post_job(source: Path | bytes | Mapping[str, object], shape: PostShape)
     Raises:
         InputError: The file cannot be read, or breaks a rule of the format. Names the place.
     """
-    node = _root(source)
+    document = document_of(source)
+    data = read_file(source) if isinstance(source, Path) else source
+    node = parse_json(data, document) if isinstance(data, bytes) else Node(data, document)
     sector_size = shape.sector.sector_size
     check_head(node, shape.kind, shape.sector)
     fields = node.fields(_REQUIRED, _OPTIONAL[shape.kind])
-    miner_id = fields["miner_id"].integer(0, MAX_MINER_ID)
+    miner_id = fields["miner_id"].integer(MAX_MINER_ID)
     registered = (
         read_post(fields["registered_proof"], shape.kind, sector_size)
         if "registered_proof" in fields
         else default_post(shape.kind, sector_size)
     )
-    first_partition = (
-        fields["partition_index"].integer(0, _MAX_PARTITION) if "partition_index" in fields else 0
-    )
+    first_partition = optional_integer(fields, "partition_index", _MAX_PARTITION) or 0
     randomness = element(fields["randomness"], _CLEAR_TOP_BITS)
     limit = shape.sectors_per_partition if "partition_index" in fields else None
     sectors = _sectors(fields["vanilla_proofs"], shape, limit)
     if "sector_number" in fields:
         _check_sector_number(fields["sector_number"], sectors)
     return PostJob(shape, miner_id, registered, first_partition, randomness, sectors)
-
-
-def _root(source: Path | bytes | Mapping[str, object]) -> Node:
-    if isinstance(source, Path):
-        return parse_json(read_file(source), str(source))
-    if isinstance(source, bytes):
-        return parse_json(source, "job")
-    return Node(source, "job")
 
 
 def _sectors(node: Node, shape: PostShape, limit: int | None) -> tuple[SectorProof, ...]:
@@ -127,6 +119,6 @@ def _sectors(node: Node, shape: PostShape, limit: int | None) -> tuple[SectorPro
 
 
 def _check_sector_number(node: Node, sectors: tuple[SectorProof, ...]) -> None:
-    number = node.integer(0, (1 << 64) - 1)
+    number = node.integer((1 << 64) - 1)
     if all(sector.sector_id != number for sector in sectors):
         node.fail(f"sector {number} is not among the vanilla proofs")

@@ -176,7 +176,7 @@ def _find(node: Node, table: Sequence[_R], what: str) -> _R:
     if isinstance(wanted, str):
         found = next((p for p in table if p.name == wanted), None)
     else:
-        number = node.integer(0, max(p.number for p in table if p.number is not None))
+        number = node.integer(max(p.number for p in table if p.number is not None))
         found = next(p for p in table if p.number == number)
     if found is None:
         near = difflib.get_close_matches(str(wanted)[:100], [p.name for p in table], 1)

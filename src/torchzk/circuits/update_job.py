@@ -6,13 +6,14 @@ Source: spec/interface.md "Job files", spec/post_update.md sections 8 and 9.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from torchzk.circuits.circuit import Source, document_of
 from torchzk.circuits.job_head import check_head, element, optional_integer
-from torchzk.circuits.json_input import Node, parse_json, read_file
-from torchzk.circuits.layout_json import Cut, cut_values
+from torchzk.circuits.json_input import Node, read_file
+from torchzk.circuits.layout_json import Cut, read_text
 from torchzk.circuits.layouts import Integers, Octets
 from torchzk.circuits.miner_id import MAX_MINER_ID
 from torchzk.circuits.registered import REGISTERED_UPDATES, RegisteredUpdate, read_update
@@ -20,7 +21,6 @@ from torchzk.circuits.sectors import MAX_SECTOR_NUMBER
 from torchzk.circuits.update import public_inputs
 from torchzk.circuits.update_proof import partition_layout, read_partitions
 from torchzk.circuits.update_shapes import UpdateShape
-from torchzk.errors import InputError
 
 _COMMITMENTS = ("comm_r_old", "comm_r_new", "comm_d_new")
 _REQUIRED = ("kind", "sector_size", "miner_id", *_COMMITMENTS, "vanilla_proofs")
@@ -71,18 +71,11 @@ def load_update_job(source: Source, shape: UpdateShape) -> UpdateJob:
     document = document_of(source)
     data = read_file(source) if isinstance(source, Path) else source
     if not isinstance(data, bytes):
-        return _job(Node(data, document), shape, Cut())
-    text, cut = cut_values(data, partition_layout(shape))
-    if cut.values:
-        try:
-            return _job(parse_json(text, document), shape, cut)
-        except InputError:
-            # the whole text has the same fault, with its own words and place
-            pass
-    return _job(parse_json(data, document), shape, Cut())
+        return _job(shape, Node(data, document), Cut())
+    return read_text(data, document, partition_layout(shape), partial(_job, shape))
 
 
-def _job(node: Node, shape: UpdateShape, cut: Cut) -> UpdateJob:
+def _job(shape: UpdateShape, node: Node, cut: Cut) -> UpdateJob:
     check_head(node, "update", shape.sector)
     fields = node.fields(_REQUIRED, _OPTIONAL)
     size = shape.sector.sector_size
@@ -93,7 +86,7 @@ def _job(node: Node, shape: UpdateShape, cut: Cut) -> UpdateJob:
     elements, integers = read_partitions(fields["vanilla_proofs"], shape, cut)
     return UpdateJob(
         shape=shape,
-        miner_id=fields["miner_id"].integer(0, MAX_MINER_ID),
+        miner_id=fields["miner_id"].integer(MAX_MINER_ID),
         registered=registered,
         comm_r_old=comm_r_old,
         comm_r_new=comm_r_new,

@@ -55,7 +55,7 @@ def sector_from_json(node: Node, tree: TreeShape, n_challenges: int) -> SectorPr
     sector = body.fields(("inclusion_proofs", "comm_c", "comm_r_last"))
     proofs = sector["inclusion_proofs"].items(n_challenges)
     proof = SectorProof(
-        sector_id=top["sector_id"].integer(0, MAX_SECTOR_NUMBER),
+        sector_id=top["sector_id"].integer(MAX_SECTOR_NUMBER),
         comm_r=top["comm_r"].bytes32(),
         comm_c=sector["comm_c"].bytes32(),
         comm_r_last=sector["comm_r_last"].bytes32(),
@@ -101,7 +101,7 @@ def _merkle_from_json(node: Node, tree: TreeShape) -> MerkleProof:
         for level, arity in zip(levels, arities, strict=True):
             fields = level.fields(("hashes", "index"))
             siblings.append(fields["hashes"].many_bytes32(arity - 1))
-            indices.append(fields["index"].integer(0, arity - 1))
+            indices.append(fields["index"].integer(arity - 1))
     leaf, root = data["leaf"].bytes32(), data["root"].bytes32()
     return MerkleProof(leaf, root, b"".join(siblings), bytes(indices))
 

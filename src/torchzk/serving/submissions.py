@@ -120,7 +120,7 @@ def _with_job(said: Submission, node: Node) -> tuple[Submission, Node]:
     if fields["kind"].text() != circuit_word(said.kind):
         fields["kind"].fail(f"the job is no {circuit_word(said.kind)}")
     found: dict[str, Any] = {
-        name: fields[name].integer(0, most) for name, most in _JOB_NUMBERS.items() if name in fields
+        name: fields[name].integer(most) for name, most in _JOB_NUMBERS.items() if name in fields
     }
     found |= {name: fields[name].hex32() for name in _JOB_HASHES if name in fields}
     missing = {name: value for name, value in found.items() if not getattr(said, name)}
