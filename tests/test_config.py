@@ -153,7 +153,7 @@ def test_refuses(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     [
         (b"", "must be a mapping"),
         (b"- 1\n", "must be a mapping"),
-        (b"keys: [\n", "not YAML"),
+        (b"keys: [\n", r"some\.yaml:2: not YAML: expected the node content"),
         (b"[" * 16000, "not YAML"),
         (b"\xff\xfe\xfa", "not UTF-8"),
         (b"keys: a\x00b", "not YAML"),
@@ -182,8 +182,11 @@ def test_looks_in_configs_folder_and_among_the_shipped(
 
 
 def test_a_misspelt_config_names_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"did you mean window2k\.yaml\?"):
-        find_config("windw2k.yaml")
+    for name in ("windw2k.yaml", "window2k", "Window2k.yml"):
+        with pytest.raises(ConfigError, match=r"did you mean window2k\.yaml\?"):
+            find_config(name)
+    with pytest.raises(ConfigError, match=r"shipped: porep2k\.yaml, "):
+        find_config("nothere.yaml")
 
 
 def test_a_folder_is_no_config(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ LAYERS = (
         "client_latency",
         "client_status",
         "bench",
+        "__main__",
     ),
 )
 LAYER_OF = {name: i for i, layer in enumerate(LAYERS) for name in layer}

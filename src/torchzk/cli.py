@@ -154,6 +154,17 @@ def u64(text: str) -> int:
     return int(text)
 
 
+def miner_id(text: str) -> int:
+    """The value of a flag that is a miner's number, or its address, as f01000."""
+    address = re.fullmatch(r"[ft]0(\d+)", text)
+    return u64(address[1] if address else text)
+
+
+def key_named(text: str) -> Any:
+    """What a config's `keys` may be: one of `KEY_NAMES`, or else a path."""
+    return text if text in KEY_NAMES else Path(text)
+
+
 def seconds(text: str) -> float:
     """The value of a flag that is a number of seconds above 0."""
     if not re.fullmatch(r"\d{1,6}(\.\d{1,9})?", text) or not float(text):
@@ -180,8 +191,6 @@ def config_of(args: argparse.Namespace) -> Config:
     config = load_config(args.config)
     names = ("device", "backend", "vram_limit", "input", "keys", "workers", "policy")
     flags = {key: getattr(args, key, None) for key in names}
-    if flags["keys"] is not None and flags["keys"] not in KEY_NAMES:
-        flags["keys"] = Path(flags["keys"])
     if flags["input"] is not None:
         config = dataclasses.replace(config, synthetic=None)
     return dataclasses.replace(config, **{k: v for k, v in flags.items() if v is not None})

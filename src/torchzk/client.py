@@ -121,7 +121,8 @@ def _add_request_flags(parser: cli.Parser) -> None:
         ("--miner-id", "whose it is"),
         ("--partition", "of a window PoSt"),
     ):
-        parser.add_argument(flag, type=cli.u64, default=0, metavar="N", help=what)
+        number = cli.miner_id if flag == "--miner-id" else cli.u64
+        parser.add_argument(flag, type=number, default=0, metavar="N", help=what)
     for flag, what in (
         ("--randomness", "of a PoSt, 32 bytes"),
         ("--comm-r-old", "of a sector update, 32 bytes"),

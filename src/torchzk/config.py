@@ -168,8 +168,9 @@ def find_config(path_or_name: str | Path) -> Path:
     if given.is_dir():
         raise ConfigError(f"{given}: is a folder, and no config")
     names = [path.name for path in shipped]
-    near = difflib.get_close_matches(given.name, names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"shipped: {', '.join(names) or 'none'}"
+    # what all names end with makes none of them the likelier
+    near = difflib.get_close_matches(given.stem, [path.stem for path in shipped], n=1)
+    hint = f"did you mean {near[0]}.yaml?" if near else f"shipped: {', '.join(names) or 'none'}"
     raise ConfigError(f"{given}: no such config, neither as given nor in ./configs; {hint}")
 
 

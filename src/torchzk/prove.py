@@ -44,7 +44,12 @@ def _parser() -> cli.Parser:
     parser = cli.Parser("torchzk.prove", "Prove a job, or several, and verify the proofs.")
     cli.add_config_flags(parser, job=False)
     cli.add_job_flags(parser)
-    parser.add_argument("--miner-id", type=cli.u64, metavar="N", help="whose sectors they must be")
+    parser.add_argument(
+        "--miner-id",
+        type=cli.miner_id,
+        metavar="N",
+        help="whose sectors they must be, 1000 or f01000",
+    )
     parser.add_argument(
         "--sector-number",
         type=cli.u64,
@@ -59,7 +64,10 @@ def _parser() -> cli.Parser:
     )
     parser.add_argument("--format", choices=FORMATS, default="raw", help="of that file")
     parser.add_argument(
-        "--keys", metavar="KEYS", help="dev, dev-in-memory, official, or a .params file"
+        "--keys",
+        type=cli.key_named,
+        metavar="KEYS",
+        help="dev, dev-in-memory, official, or a .params file",
     )
     parser.add_argument(
         "--randomness",

@@ -100,6 +100,11 @@ def read(cls: type[_Dataclass], path: Path) -> _Dataclass:
         raise ConfigError(f"{path}: {e.strerror}") from e
     except UnicodeDecodeError as e:
         raise ConfigError(f"{path}: not UTF-8 text (byte {e.start})") from e
+    except yaml.MarkedYAMLError as e:
+        line = f":{e.problem_mark.line + 1}" if e.problem_mark else ""
+        raise ConfigError(
+            f"{path}{line}: not YAML: {one_line(e.problem or e.context, _MOST_WORDS)}"
+        ) from e
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as e:
         # the last two of an escape that is no character, a version of too many digits
         why = one_line(" ".join(str(e).split()), _MOST_WORDS)

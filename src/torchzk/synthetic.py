@@ -40,7 +40,7 @@ def _parser() -> cli.Parser:
     parser.add_argument("--kind", choices=JOB_KINDS, default="porep", help="of the job")
     parser.add_argument("--sector-id", type=cli.u64, default=7, metavar="N", help="7 by default")
     parser.add_argument(
-        "--miner-id", type=cli.u64, default=1000, metavar="N", help="1000 by default"
+        "--miner-id", type=cli.miner_id, default=1000, metavar="N", help="1000 by default"
     )
     parser.add_argument(
         "--registered-proof", metavar="NAME", help="by default StackedDrg{SIZE}V1_1"

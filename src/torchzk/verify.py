@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torchzk import cli
+from torchzk.groth16.proofs import read_proofs
 from torchzk.interrupts import loading_torch
 from torchzk.proof_file import FORMATS, read_proof
 from torchzk.scheduler.progress import Progress
@@ -22,7 +23,10 @@ def _parser() -> cli.Parser:
     parser.add_argument("--proof", type=Path, required=True, metavar="PROOF", help="the proof")
     parser.add_argument("--format", choices=FORMATS, default="raw", help="of the proof's file")
     parser.add_argument(
-        "--key", type=Path, metavar="FILE.vk", help="instead of the key that the config names"
+        "--key",
+        type=cli.key_named,
+        metavar="KEY",
+        help="dev, official, or a .vk or .params file, instead of the key that the config names",
     )
     return parser
 
@@ -42,6 +46,8 @@ def _verify(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
             from torchzk import api
         session = api.open_session(config, watched, screen.warn)
         job = api.load_job(session, job_path)
+        # a key may take minutes to read or to make
+        read_proofs(proof, job.n_partitions, str(args.proof))
         key = api.get_verifying_key(session)
         api.verify(session, job, proof, key)
     insecure = api.is_insecure(session, key)

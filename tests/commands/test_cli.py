@@ -212,6 +212,17 @@ def test_a_full_stdout() -> None:
 
 @pytest.mark.parametrize("keys", ["dev", "dev-in-memory", "official", "some.params"])
 def test_keys_that_have_a_name_are_no_files(keys: str) -> None:
-    args = argparse.Namespace(config="window2k.yaml", keys=keys)
-    named = cli.config_of(args).keys
+    named = cli.key_named(keys)
+    assert cli.config_of(argparse.Namespace(config="window2k.yaml", keys=named)).keys == named
     assert named == (Path(keys) if keys == "some.params" else keys)
+
+
+@pytest.mark.parametrize("text", ["1000", "f01000", "t01000"])
+def test_a_miner_by_number_or_address(text: str) -> None:
+    assert cli.miner_id(text) == 1000
+
+
+@pytest.mark.parametrize("text", ["f0", "f1abc", "f01000x", "F01000", "f0-1", "f0" + "9" * 20])
+def test_what_is_no_miner(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="must be an integer in 0"):
+        cli.miner_id(text)

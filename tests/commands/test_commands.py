@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from child_environment import child_environment, run_python
-from torchzk import doctor, prove, verify
+from torchzk import api, doctor, prove, verify
 from torchzk.backends import load_backend
 from torchzk.scheduler import known_answers
 
@@ -136,6 +136,19 @@ def test_verify(place: Place, proof: Path, capsys: pytest.CaptureFixture[str]) -
     # the key that the config names
     assert verify.run(flags) == 0
     assert capsys.readouterr().out == "verified\n"
+
+
+def test_a_proof_of_another_length_costs_no_key(
+    place: Place, proof: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    def key(*_: object) -> None:
+        raise AssertionError("a key was read")
+
+    monkeypatch.setattr(api, "get_verifying_key", key)
+    (tmp_path / "two").write_bytes(proof.read_bytes() * 2)
+    flags = ["--config", str(place.config), "--proof", str(tmp_path / "two"), "--json"]
+    assert verify.run(flags) == 5
+    assert last_json(capsys)["message"].endswith("two: a partition takes 192 bytes, got 384")
 
 
 @pytest.mark.parametrize("byte", [0, 50, 191])

@@ -55,7 +55,7 @@ def test_whose_sector_it_is(run: Run, tmp_path: Path) -> None:
     for flags in (["--miner-id", 1001, *mine[2:]], [*mine[:2], "--sector-number", 2]):
         report = run(prove.run, "porep2k.yaml", "--check", *flags, code=3)
         assert report["error"] == "InputError" and "is not that of miner" in report["message"]
-    report = run(prove.run, "update2k.yaml", "--check", "--miner-id", 1001, code=3)
+    report = run(prove.run, "update2k.yaml", "--check", "--miner-id", "f01001", code=3)
     assert "the miner id is 1000, 1001 was asked for" in report["message"]
     report = run(prove.run, "porep2k.yaml", "--miner-id", -1, code=2)
     assert "--miner-id: must be an integer in 0.." in report["message"]

@@ -7,12 +7,13 @@ import json
 import math
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from torchzk import cli, client, doctor, prove, serve, setup, simulate, synthetic, verify
+from torchzk import __main__, cli, client, doctor, prove, serve, setup, simulate, synthetic, verify
 from torchzk.bench import __main__ as bench
 from torchzk.bench import performance, sweep_command
 
@@ -39,6 +40,15 @@ PARSERS: dict[str, cli.Parser] = {
 LISTED = ("prove", "verify", "setup", "doctor", "synthetic")
 COMMON = {"--help", "--device", "--backend", "--vram-limit"}
 """What README says of `prove`, or need not say."""
+
+
+def test_the_list_of_commands_is_that_of_the_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert __main__.run() == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    listed = re.findall(r"python -m torchzk\.(\w+) ", err)
+    assert sorted(listed) == sorted(name.removeprefix("torchzk-") for name in scripts)
 
 
 def commands(page: Path) -> Iterator[tuple[str, str]]:
