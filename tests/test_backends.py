@@ -97,6 +97,16 @@ class TestWithTriton:
         assert str(choose_backend("triton", CUDA)) == "triton"
         assert str(choose_backend("torch", CUDA)) == "torch"
 
+    def test_a_cache_that_cannot_be_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Driver:
+            @property
+            def active(self) -> None:
+                raise PermissionError(13, "Permission denied", "/root/.triton/cache")
+
+        monkeypatch.setattr("triton.runtime.driver", Driver())
+        with pytest.raises(ConfigError, match=r"denied: '/root/.*or set TRITON_CACHE_DIR"):
+            choose_backend("triton", CUDA)
+
     @pytest.mark.skipif(torch.cuda.is_available(), reason="Triton finds a device")
     def test_a_driver_that_does_not_start_is_no_traceback(self) -> None:
         """As with no compiler; here, because Triton finds no device at all."""

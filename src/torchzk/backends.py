@@ -6,6 +6,7 @@ error, and who leaves the choice to `auto` is told what it took and why.
 
 from __future__ import annotations
 
+import errno
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from torchzk.triton_kernels.warm import Warmed
 
 BackendName = Literal["torch", "triton"]
+
+_NOT_WRITTEN = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR}
 
 
 class Backend(Protocol):
@@ -267,6 +270,8 @@ def _triton_fault(device: torch.device) -> str | None:
     except ImportError as e:
         return f"Triton cannot be imported ({e}); pip install 'torchzk[triton]'"
     except (RuntimeError, OSError, subprocess.SubprocessError) as e:
+        if isinstance(e, OSError) and e.errno in _NOT_WRITTEN:
+            return f"Triton cannot write to its cache ({e}); mend that, or set TRITON_CACHE_DIR"
         reason = str(e).rstrip(".")
         return f"Triton does not start ({reason}); install a C compiler and the headers of Python"
     return None
