@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import weakref
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from torchzk.triton_kernels import launch
+from torchzk.triton_kernels import beside, launch
+from torchzk.triton_kernels.launch import NOTING
 from torchzk.triton_kernels.plans import Plans, Recipe
 
 Call = tuple[object, ...]
@@ -20,14 +22,17 @@ class Kernels:
 
     def __init__(self) -> None:
         self.made = 0
+        self.fails = ""
         self.started: list[Call] = []
 
     def launch(self, name: str, *args: object) -> None:
         def start(*given: object, stream: int) -> None:
             self.started.append((name, stream, *given))
+            if name == self.fails:
+                raise RuntimeError("no launch")
 
-        assert launch._NOTING.log is not None
-        launch._NOTING.log.append((start, args))
+        assert NOTING.log is not None
+        NOTING.log.append(launch.Launch(start, args, NOTING.is_beside))
 
 
 @pytest.fixture
@@ -101,6 +106,64 @@ def test_nothing_on_the_device_is_kept(kernels: Kernels) -> None:
     assert kernels.started[0][4] == tables[0].data_ptr()
 
 
+@pytest.fixture
+def streams(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What plans do to streams is noted among the kernels that they start."""
+
+    def fork(device: torch.device) -> int:
+        kernels.started.append(("fork", STREAM))
+        return STREAM + 1
+
+    def join(device: torch.device) -> None:
+        kernels.started.append(("join", STREAM))
+
+    fakes = SimpleNamespace(fork=fork, join=join)
+    monkeypatch.setattr("torchzk.triton_kernels.plans.beside", fakes)
+
+
+def forked(kernels: Kernels) -> Recipe:
+    """One kernel beside another, and one behind both."""
+
+    def write(out: torch.Tensor, x: torch.Tensor) -> None:
+        beside.fork(x.device)
+        with beside.beside(x.device):
+            kernels.launch("there", out, x)
+        kernels.launch("here", out, x)
+        beside.join(x.device)
+        kernels.launch("after", out, x)
+
+    return Recipe(1, write)
+
+
+@pytest.mark.usefixtures("streams")
+def test_what_runs_beside(kernels: Kernels) -> None:
+    kept = Plans(1)
+    for _ in range(2):
+        kernels.started.clear()
+        kept.run("key", lambda: forked(kernels), vector())
+    assert [started[:2] for started in kernels.started] == [
+        ("fork", STREAM),
+        ("there", STREAM + 1),
+        ("here", STREAM),
+        ("join", STREAM),
+        ("after", STREAM),
+    ]
+
+
+@pytest.mark.usefixtures("streams")
+@pytest.mark.parametrize("name", ["there", "here", "after"])
+def test_a_fork_is_joined_where_a_launch_fails(kernels: Kernels, name: str) -> None:
+    """Once: the tensors that it works on are let go of."""
+    kept = Plans(1)
+    kept.run("key", lambda: forked(kernels), vector())
+    kernels.fails = name
+    with pytest.raises(RuntimeError, match="no launch"):
+        kept.run("key", lambda: forked(kernels), vector())
+    names = [started[0] for started in kernels.started]
+    assert names[-1] == "join" if name != "after" else names[-2:] == ["join", "after"]
+    assert (names.count("fork"), names.count("join")) == (1, 1)
+
+
 def test_a_view_of_a_tensor_is_refused(kernels: Kernels) -> None:
     """Its address would be taken for a constant's."""
 
@@ -114,6 +177,6 @@ def test_a_view_of_a_tensor_is_refused(kernels: Kernels) -> None:
 def test_launches_of_others_are_not_noted() -> None:
     with launch.noting() as outer:
         with launch.noting() as inner:
-            assert launch._NOTING.log is inner
-        assert launch._NOTING.log is outer
-    assert launch._NOTING.log is None
+            assert NOTING.log is inner
+        assert NOTING.log is outer
+    assert NOTING.log is None

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 import triton
@@ -46,15 +46,31 @@ def number_on(device: torch.device, op: str, n_limbs: int, log_n: int = 0) -> in
 # what Triton compiled, by what it depends on; see `run`
 _COMPILED: dict[tuple[Any, ...], Any] = {}
 
-Log = list[tuple[Callable[..., None], tuple[Any, ...]]]
-"""Launches: what starts a compiled kernel over its grid, and the arguments it was given."""
+Mark = Literal["fork", "join"]
+"""Where `beside.fork` or `beside.join` was called."""
+
+
+class Launch(NamedTuple):
+    """A launch that was noted."""
+
+    start: Callable[..., None]
+    """Starts a compiled kernel over its grid."""
+    args: tuple[Any, ...]
+    """What it was given."""
+    is_beside: bool = False
+    """Whether it was on the stream of `beside.beside`."""
+
+
+Log = list[Launch | Mark]
 
 
 class _Noting(threading.local):
     log: Log | None = None
+    is_beside = False
 
 
-_NOTING = _Noting()
+NOTING = _Noting()
+"""What this thread notes, if it does."""
 
 
 def can_be_noted(device: torch.device) -> bool:
@@ -66,11 +82,11 @@ def can_be_noted(device: torch.device) -> bool:
 def noting() -> Iterator[Log]:
     """Note what this thread launches by `run` meanwhile."""
     log: Log = []
-    before, _NOTING.log = _NOTING.log, log
+    before, NOTING.log = NOTING.log, log
     try:
         yield log
     finally:
-        _NOTING.log = before
+        NOTING.log = before
 
 
 def stream_on(device: torch.device) -> int:
@@ -121,8 +137,9 @@ def run(
         _COMPILED[key] = compiled
     else:
         compiled[(*grid, 1, 1)[:3]](*args, *constants.values())
-    if _NOTING.log is not None:
-        _NOTING.log.append((compiled[(*grid, 1, 1)[:3]], (*args, *constants.values())))
+    if NOTING.log is not None:
+        start = compiled[(*grid, 1, 1)[:3]]
+        NOTING.log.append(Launch(start, (*args, *constants.values()), NOTING.is_beside))
 
 
 def _kind(x: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torchzk.triton_kernels import launch
+from torchzk.triton_kernels import beside, launch
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,13 @@ class _Step(NamedTuple):
     args: list[Any]
     places: list[tuple[int, int]]
     """Which arguments are addresses of which tensors: the rooms, then the inputs."""
+    is_beside: bool
+    """Whether it goes to the stream of `beside.fork`."""
 
 
 class _Plan(NamedTuple):
     n_rooms: int
-    steps: list[_Step]
+    steps: list[_Step | launch.Mark]
     constants: list[weakref.ref[torch.Tensor]]
 
     def start(self, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor | None:
@@ -104,11 +106,24 @@ class _Plan(NamedTuple):
         rooms = [torch.empty_like(x) for _ in range(self.n_rooms)]
         at = [tensor.data_ptr() for tensor in (*rooms, *inputs)]
         stream = launch.stream_on(x.device)
-        for start, args, places in self.steps:
-            filled = args.copy()
-            for i, k in places:
-                filled[i] = at[k]
-            start(*filled, stream=stream)
+        side: int | None = None
+        try:
+            for step in self.steps:
+                if step == "fork":
+                    side = beside.fork(x.device)
+                elif step == "join":
+                    beside.join(x.device)
+                    side = None
+                else:
+                    start, args, places, is_beside = step
+                    filled = args.copy()
+                    for i, k in places:
+                        filled[i] = at[k]
+                    start(*filled, stream=side if is_beside else stream)
+        finally:
+            # a launch failed, or somebody interrupted: the rooms are let go of
+            if side is not None:
+                beside.join(x.device)
         return rooms[0]
 
 
@@ -121,8 +136,12 @@ def _noted(recipe: Recipe, inputs: tuple[torch.Tensor, ...]) -> tuple[_Plan, tor
         recipe.write(*tensors)
     place = {id(tensor): k for k, tensor in enumerate(tensors)}
     storages = {tensor.untyped_storage().data_ptr() for tensor in tensors}
-    steps, constants = list[_Step](), dict[int, torch.Tensor]()
-    for start, given in log:
+    steps, constants = list[_Step | launch.Mark](), dict[int, torch.Tensor]()
+    for noted in log:
+        if isinstance(noted, str):
+            steps.append(noted)
+            continue
+        start, given, is_beside = noted
         args, places = list(given), list[tuple[int, int]]()
         for i, x in enumerate(given):
             if id(x) in place:
@@ -135,7 +154,7 @@ def _noted(recipe: Recipe, inputs: tuple[torch.Tensor, ...]) -> tuple[_Plan, tor
         # so that a plan keeps none of them
         for i, _ in places:
             args[i] = 0
-        steps.append(_Step(start, args, places))
+        steps.append(_Step(start, args, places, is_beside))
     kept = [weakref.ref(constant) for constant in constants.values()]
     return _Plan(recipe.n_rooms, steps, kept), rooms[0]
 
