@@ -220,6 +220,7 @@ def forget_tables(name: BackendName, device: torch.device) -> None:
         torch.cuda.synchronize(device)
     GRAPHS.drop(device)
     twiddles.roots.forget(device)
+    twiddles.short_roots.forget(device)
     torch.cuda.empty_cache()
 
 

@@ -19,7 +19,7 @@ import torch
 from triton_kernels.lanes import INTERPRETED, KERNEL_TESTS, RUNS_KERNELS
 
 _HOST = ["test_ptx.py", "test_ptx_shoup.py", "test_compile.py", "test_repeated.py", "test_plans.py"]
-_HOST += ["test_quotient_memory.py", "test_needs.py"]
+_HOST += ["test_quotient_memory.py", "test_needs.py", "test_beside.py"]
 # the first is for a GPU alone, as is one test of the second; elsewhere they are skipped, and say so
 _HOST += ["test_long_vectors.py", "test_warm.py"]
 # modules that call operations as often as they say
@@ -85,6 +85,20 @@ def variant(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     choice = variants.Choice(request.param, "test", "test")
     monkeypatch.setattr(variants, "choose", lambda device: choice)
     return request.param
+
+
+@pytest.fixture
+def anew(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Transforms by plans that are made anew: plans and graphs keep what was tuned before."""
+    from torchzk.triton_kernels import tuning
+    from torchzk.triton_kernels.launch import arch_of
+    from torchzk.triton_kernels.plans import PLANS
+
+    graph = ("ntt graph", 8, arch_of(device))
+    monkeypatch.setitem(tuning.NUMBERS, graph, tuning.Number(((0, 0),), "test"))
+    PLANS.drop()
+    yield
+    PLANS.drop()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 
 import numpy as np
 import triton.language as tl
@@ -26,7 +27,10 @@ def install() -> None:
         assert ".v4.u32" in text
         addresses = [int(a) for a in arguments[0].data.ravel()]
         if text.startswith("ld"):
-            data = np.array([_words(a, len(types)) for a in addresses]).T.copy()
+            places = [int(place or 0) for place in re.findall(r"\[\$\d+(?:\+(\d+))?\]", text)]
+            assert len(types) == 4 * len(places)
+            data = np.array([[_words(a + b, 4) for b in places] for a in addresses])
+            data = data.reshape(len(addresses), -1).T.copy()
         else:
             # words in fours, and behind them a predicate if the store has one
             values = np.array([a.data.view(np.uint32).ravel() for a in arguments[1:]])

@@ -20,9 +20,13 @@ def kernels() -> Iterator[tuple[str, Any, Shape, dict[str, Any]]]:
     for variant in VARIANTS:
         code = ntt_code(field_code(FR, 1, variant))
         most = {"RL": code.max_radix_log, "T": code}
-        unit = {"UNIT": True, "IN_ROWS": False, "OUT_ROWS": False, **most}
-        rows = {"UNIT": False, "IN_ROWS": True, "OUT_ROWS": True, **most}
+        unit = {"UNIT": True, "SHORT": True, "IN_ROWS": False, "OUT_ROWS": False, **most}
+        rows = {"UNIT": False, "SHORT": True, "IN_ROWS": True, "OUT_ROWS": True, **most}
         forth, back = ntt_passes.forth_kernel, ntt_passes.back_kernel
+        if variant == "ptx":
+            # plain, addresses alone differ
+            far = {**rows, "SHORT": False}
+            yield f"{variant} forth, far", forth, lanes, {**far, "INVERSE": False, "COSET": False}
         plain_back = {"SCALED": False, "LAST": False}
         yield f"{variant} forth", forth, lanes, {**rows, "INVERSE": False, "COSET": False}
         yield f"{variant} forth, coset", forth, lanes, {**rows, "INVERSE": True, "COSET": True}

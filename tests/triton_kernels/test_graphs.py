@@ -31,8 +31,11 @@ def kept(
 ) -> Iterator[Graphs | Plans]:
     """Where the launches of transforms are kept; nothing is there yet."""
     by_graphs = request.param == "graphs"
+    arch = arch_of(device)
     number = Number(((0, int(by_graphs)),), "test")
-    monkeypatch.setitem(tuning.NUMBERS, ("ntt graph", 8, arch_of(device)), number)
+    monkeypatch.setitem(tuning.NUMBERS, ("ntt graph", 8, arch), number)
+    # with a second stream: captured, and started again
+    monkeypatch.setitem(tuning.NUMBERS, ("ntt halves", 8, arch), Number(((0, 1),), "test"))
     GRAPHS.drop()
     PLANS.drop()
     yield GRAPHS if by_graphs else PLANS
@@ -66,6 +69,7 @@ def test_tables_that_the_cache_forgot(device: torch.device, kept: Graphs | Plans
     domain, x = Domain(LOG_N), vector(LOG_N, 1, device)
     outs = [ntt_dif(x, domain) for _ in range(2)]
     twiddles.roots.cache_clear()
+    twiddles.short_roots.cache_clear()
     twiddles.constants.cache_clear()
     # what was theirs may be anybody's by now
     others = [torch.full((1 << k,), -1, dtype=torch.int32, device=device) for k in range(20)]

@@ -16,9 +16,9 @@ from torchzk.errors import LayoutError
 from torchzk.ops.layout import pack, unpack
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
-from torchzk.triton_kernels import tuning, variants
+from torchzk.triton_kernels import tuning, twiddles, variants
 from torchzk.triton_kernels.launch import arch_of
-from torchzk.triton_kernels.plans import PLANS
+from torchzk.triton_kernels.ntt_code import ntt_code_on
 from torchzk.triton_kernels.tuning import Number, Shape
 from torchzk.triton_kernels.variants import edges
 from triton_kernels.lanes import INTERPRETED
@@ -55,20 +55,35 @@ def test_batches(device: torch.device, name: str, batch: tuple[int, ...]) -> Non
     assert torch.equal(got, getattr(reference, name)(x, domain))
 
 
+@pytest.mark.usefixtures("anew")
 def test_groups_of_blocks(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     """A whole group, and blocks that are left over."""
     arch = arch_of(device)
     monkeypatch.setitem(tuning.SHAPES, ("ntt pass", 8, arch), Shape(32, 1, "test"))
     monkeypatch.setitem(tuning.NUMBERS, ("ntt group", 8, arch), Number(((0, 2),), "test"))
-    # graphs and plans keep what was tuned when they were made
-    monkeypatch.setitem(tuning.NUMBERS, ("ntt graph", 8, arch), Number(((0, 0),), "test"))
-    PLANS.drop()
     # the last pass of radix 8 or 2 has blocks of 32 lanes or more
     domain = Domain(8 if variants.choose(device).variant == "ptx" else 6)
     x = pack(sample(FR, 5 * domain.size, 8), FR, device).reshape(8, 5, domain.size)
     for name in ("ntt_dif", "intt_dit"):
         assert torch.equal(getattr(kernels, name)(x, domain), getattr(reference, name)(x, domain))
-    PLANS.drop()
+
+
+@pytest.mark.usefixtures("anew")
+@pytest.mark.parametrize(("n_passes", "batch"), [(2, 3), (3, 1)])
+def test_halves_and_distances_beyond_short_tables(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch, n_passes: int, batch: int
+) -> None:
+    """Of three vectors the middle one is cut in two; the second of three passes is a far one."""
+    halves, radix_log = ("ntt halves", 8, arch_of(device)), ntt_code_on(device).max_radix_log
+    monkeypatch.setitem(tuning.NUMBERS, halves, Number(((0, 1),), "test"))
+    monkeypatch.setattr(twiddles, "LOG_SHORT", 2 * radix_log - 2)
+    domain = Domain((n_passes - 1) * radix_log + 1)
+    x = pack(sample(FR, batch * domain.size, 8), FR, device).reshape(8, batch, domain.size)
+    for name in ("ntt_dif", "intt_dit"):
+        expected = getattr(reference, name)(x, domain)
+        # on a GPU the second time by a plan
+        for _ in range(1 if INTERPRETED else 3):
+            assert torch.equal(getattr(kernels, name)(x, domain), expected)
 
 
 def test_the_sum_that_defines_it(device: torch.device) -> None:

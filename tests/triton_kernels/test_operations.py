@@ -44,6 +44,7 @@ if not INTERPRETED:
         graphs.GRAPHS.drop()
         plans.PLANS.drop()
         twiddles.roots.cache_clear()
+        twiddles.short_roots.cache_clear()
         with launches.recorded() as launched:
             for operation in CHOSEN.values():
                 operation.run(triton_kernels, device, operation.size)

@@ -13,9 +13,12 @@ from torchzk.ops.layout import pack
 from torchzk.ops.quotient import quotient as reference
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
-from torchzk.triton_kernels import field, variants
+from torchzk.triton_kernels import field, tuning, twiddles, variants
+from torchzk.triton_kernels.launch import arch_of
 from torchzk.triton_kernels.ntt import coset_scale, intt
+from torchzk.triton_kernels.ntt_code import ntt_code_on
 from torchzk.triton_kernels.quotient import quotient
+from torchzk.triton_kernels.tuning import Number
 from triton_kernels.lanes import INTERPRETED
 from triton_kernels.samples import sample
 
@@ -40,6 +43,23 @@ def test_a_product(device: torch.device) -> None:
     a, b = (pack(sample(FR, 32, seed), FR, device) for seed in (1, 2))
     h = quotient(a, b, field.mont_mul(a, b, FR), domain)
     assert not h[:, -1].any() and h.any()
+
+
+@pytest.mark.usefixtures("anew")
+def test_halves_and_distances_beyond_short_tables(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second of three passes is short on the domain, and not on the coset."""
+    radix_log = ntt_code_on(device).max_radix_log
+    monkeypatch.setattr(twiddles, "LOG_SHORT", 2 * radix_log - 1)
+    halves = ("ntt halves", 8, arch_of(device))
+    monkeypatch.setitem(tuning.NUMBERS, halves, Number(((0, 1),), "test"))
+    domain = Domain(2 * radix_log + 1)
+    a, b, c = (pack(sample(FR, domain.size, seed), FR, device) for seed in range(3))
+    expected = reference(a, b, c, domain)
+    # on a GPU the second time by a plan
+    for _ in range(1 if INTERPRETED else 3):
+        assert torch.equal(quotient(a, b, c, domain), expected)
 
 
 def test_refusals(device: torch.device) -> None:

@@ -67,5 +67,5 @@ def test_tables_are_counted() -> None:
             high, low, _ = powers(log_n, CPU)
             assert powers_bytes(log_n) == 4 * (high.numel() + low.numel())
             tables = Tables.of(domain, log_n, CPU)
-            kept = (tables.roots, tables.one_over_n, scales(domain, tables.code, CPU))
+            kept = (tables.roots, tables.short, tables.one_over_n, scales(domain, tables.code, CPU))
             assert tables_bytes(log_n) == 4 * sum(x.numel() for x in kept)

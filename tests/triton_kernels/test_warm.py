@@ -71,7 +71,8 @@ def asked_by_operations() -> dict[str, str]:
         with tuned({"points in rounds": 10}):
             for name in ("batch addition g1", "batch addition g2"):
                 OPERATIONS[name].run(triton_kernels, CPU, OPERATIONS[name].size)
-        for log_n in (12, 13, 14):
+        # every remainder of passes, and middle ones beyond short tables
+        for log_n in (12, 13, 14, 22):
             transform(log_n)
         variants.mistakes(CPU, "ptx")
     return asked
@@ -275,6 +276,6 @@ def test_nothing_is_compiled_at_first_use() -> None:
         for name, operation in OPERATIONS.items():
             if name not in ("chain", "transforms", "quotient", "quotient in turn"):
                 operation.run(triton_kernels, device, operation.size)
-        for log_n in (12, 13, 14):
+        for log_n in (12, 13, 14, 22):
             transform(log_n, device)
     assert late == []

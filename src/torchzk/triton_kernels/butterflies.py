@@ -13,7 +13,8 @@ variant everything is canonical.
 
 The constant of a stage of distance H is a power of g, a primitive 2N-th root of unity: at k in
 [0, H), g^((2k + C) N / (2H)), where C is 1 on the coset g and 0 on the domain. A table has g^e
-for e = 0..N, each with its quotient (`ptx_shoup`); g^-e is -g^(N - e).
+for e = 0..N, each with its quotient (`ptx_shoup`); g^-e is -g^(N - e). Of short distances there is
+a SHORT table for each N: a warp's constants lie side by side there, in the order of its loads.
 """
 
 # in kernels a tuple grows
@@ -27,16 +28,19 @@ from torchzk.triton_kernels import limbs
 
 
 @triton.jit
-def entry(address, T: tl.constexpr):
+def entry(address, SHORT: tl.constexpr, T: tl.constexpr):
     """The constant and its quotient at a byte address, as one tuple of 16 words."""
     if T.variant == "ptx":
+        text: tl.constexpr = T.short_entry if SHORT else T.entry
         return tl.inline_asm_elementwise(
-            T.entry, T.entry_constraints, (address,), T.pair, is_pure=False, pack=1
+            text, T.entry_constraints, (address,), T.pair, is_pure=False, pack=1
         )
     else:
+        apart: tl.constexpr = T.short_quad if SHORT else T.quad_bytes
         x = ()
         for i in tl.static_range(8):
-            word = tl.load((address + 4 * i).to(tl.pointer_type(tl.int32)))
+            at = address + i // 4 * apart + i % 4 * 4
+            word = tl.load(at.to(tl.pointer_type(tl.int32)))
             x = x + (word.to(tl.uint32, bitcast=True),)
         return x
 
@@ -90,12 +94,12 @@ def _half(r, SECOND: tl.constexpr):
 
 
 @triton.jit
-def _forth_one(u, v, address, TRIVIAL: tl.constexpr, T: tl.constexpr):
+def _forth_one(u, v, address, TRIVIAL: tl.constexpr, SHORT: tl.constexpr, T: tl.constexpr):
     F: tl.constexpr = T.F
     if T.variant == "plain":
         d = limbs.sub(u, v, F)
         if not TRIVIAL:
-            d = times(d, entry(address, T), T)
+            d = times(d, entry(address, SHORT, T), T)
         return limbs.add(u, v, F), d
     elif TRIVIAL:
         r = tl.inline_asm_elementwise(
@@ -106,7 +110,7 @@ def _forth_one(u, v, address, TRIVIAL: tl.constexpr, T: tl.constexpr):
         r = tl.inline_asm_elementwise(
             T.forth,
             T.butterfly_constraints,
-            u + v + entry(address, T),
+            u + v + entry(address, SHORT, T),
             T.pair,
             is_pure=True,
             pack=1,
@@ -115,11 +119,11 @@ def _forth_one(u, v, address, TRIVIAL: tl.constexpr, T: tl.constexpr):
 
 
 @triton.jit
-def _back_one(u, v, address, TRIVIAL: tl.constexpr, T: tl.constexpr):
+def _back_one(u, v, address, TRIVIAL: tl.constexpr, SHORT: tl.constexpr, T: tl.constexpr):
     F: tl.constexpr = T.F
     if T.variant == "plain":
         if not TRIVIAL:
-            v = times(v, entry(address, T), T)
+            v = times(v, entry(address, SHORT, T), T)
         return limbs.add(u, v, F), limbs.sub(u, v, F)
     elif TRIVIAL:
         r = tl.inline_asm_elementwise(
@@ -130,7 +134,7 @@ def _back_one(u, v, address, TRIVIAL: tl.constexpr, T: tl.constexpr):
         r = tl.inline_asm_elementwise(
             T.back,
             T.butterfly_constraints,
-            u + v + entry(address, T),
+            u + v + entry(address, SHORT, T),
             T.pair,
             is_pure=True,
             pack=1,
@@ -151,11 +155,14 @@ def _stage(
     INVERSE: tl.constexpr,
     COSET: tl.constexpr,
     UNIT: tl.constexpr,  # M is 1
+    SHORT: tl.constexpr,
     T: tl.constexpr,
 ):
     """One stage on all pairs at distance M 2^S."""
     R: tl.constexpr = 1 << RL
     D: tl.constexpr = 1 << S
+    if SHORT:
+        log_order = log_m + S + COSET
     # one bit more, as the exponent is (2k + C) / 2 times this
     up = log_order - log_m - S
     first = ((2 * col + COSET) << up) >> 1
@@ -163,11 +170,17 @@ def _stage(
     if INVERSE:
         first = (tl.cast(1, tl.int64) << log_order) - first
         step = -step
+    if SHORT:
+        # tables up to N / 2, each with 8 entries more, lie before
+        first = (first + (tl.cast(1, tl.int64) << log_order) + 8 * log_order).to(tl.int32)
+        step = step.to(tl.int32)
     firsts = ()
     seconds = ()
     for j in tl.static_range(R // 2):
-        address = table + ((first + (j % D) * step) * 64).to(tl.uint64)
-        a, b = _pair(xs, address, j, D, FORTH, INVERSE, UNIT and not COSET, T)
+        e = first + (j % D) * step
+        at = ((e >> 3) << 9) + ((e & 7) << 4) if SHORT else e * 64
+        address = table + at.to(tl.uint64)
+        a, b = _pair(xs, address, j, D, FORTH, INVERSE, UNIT and not COSET, SHORT, T)
         firsts = firsts + (a,)
         seconds = seconds + (b,)
     out = ()
@@ -188,6 +201,7 @@ def _pair(
     FORTH: tl.constexpr,
     INVERSE: tl.constexpr,
     UNIT: tl.constexpr,  # the constant of the first pair is 1
+    SHORT: tl.constexpr,
     T: tl.constexpr,
 ):
     """The J-th butterfly of a stage of register distance D."""
@@ -199,11 +213,11 @@ def _pair(
     v = xs[low + D]
     if FORTH:
         if negative:
-            return _forth_one(v, u, address, trivial, T)
+            return _forth_one(v, u, address, trivial, SHORT, T)
         else:
-            return _forth_one(u, v, address, trivial, T)
+            return _forth_one(u, v, address, trivial, SHORT, T)
     else:
-        a, b = _back_one(u, v, address, trivial, T)
+        a, b = _back_one(u, v, address, trivial, SHORT, T)
         if negative:
             return b, a
         else:
@@ -221,11 +235,14 @@ def forth(
     INVERSE: tl.constexpr,
     COSET: tl.constexpr,
     UNIT: tl.constexpr,
+    SHORT: tl.constexpr,
     T: tl.constexpr,
 ):
     """The RL stages from the largest distance down."""
     for s in tl.static_range(RL):
-        xs = _stage(xs, table, col, log_m, log_order, RL - 1 - s, RL, True, INVERSE, COSET, UNIT, T)
+        xs = _stage(
+            xs, table, col, log_m, log_order, RL - 1 - s, RL, True, INVERSE, COSET, UNIT, SHORT, T
+        )
     out = (canonical(xs[0], T),)
     R: tl.constexpr = 1 << RL
     for i in tl.static_range(1, R):
@@ -244,11 +261,12 @@ def back(
     INVERSE: tl.constexpr,
     COSET: tl.constexpr,
     UNIT: tl.constexpr,
+    SHORT: tl.constexpr,
     T: tl.constexpr,
 ):
     """The RL stages from the smallest distance up."""
     for s in tl.static_range(RL):
-        xs = _stage(xs, table, col, log_m, log_order, s, RL, False, INVERSE, COSET, UNIT, T)
+        xs = _stage(xs, table, col, log_m, log_order, s, RL, False, INVERSE, COSET, UNIT, SHORT, T)
     return xs
 
 

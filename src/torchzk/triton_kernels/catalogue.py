@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import torch
@@ -164,18 +165,21 @@ def _passes(code: NttCode, all_passes: list[tuple[int, int]], lanes: Shape) -> I
     for i, (log_m, stages) in enumerate(all_passes):
         first, last = i == 0, i == n_passes - 1
         below, above = in_rows(i, n_passes), in_rows(i + 1, n_passes)
+        # between the first two passes and the last one there are short distances and far ones
+        shorts = [False] if last else [True] if i < 2 else [True, False]
         pass_: dict[str, Any] = {"RL": stages, "UNIT": log_m == 0, "T": code}
         # forward, inverse, and from the coset before what another kernel does
         ways = [(False, False), (True, False)] + [(True, True)] * (not first)
-        for inverse_, coset in ways:
-            made = {**pass_, "INVERSE": inverse_, "COSET": coset}
+        for (inverse_, coset), short in product(ways, shorts):
+            made = {**pass_, "INVERSE": inverse_, "COSET": coset, "SHORT": short}
             made |= {"IN_ROWS": above, "OUT_ROWS": below}
             yield _launch(ntt_passes.forth_kernel, lanes, **made)
         # inverse, and to the coset after what another kernel does
         ways = [(True, False)] + [(False, True)] * (not first)
-        for inverse_, coset in ways:
-            made = {**pass_, "INVERSE": inverse_, "COSET": coset, "SCALED": first and inverse_}
-            made |= {"LAST": last, "IN_ROWS": below, "OUT_ROWS": above}
+        for (inverse_, coset), short in product(ways, shorts):
+            made = {**pass_, "INVERSE": inverse_, "COSET": coset, "SHORT": short}
+            made |= {"SCALED": first and inverse_, "LAST": last}
+            made |= {"IN_ROWS": below, "OUT_ROWS": above}
             yield _launch(ntt_passes.back_kernel, lanes, **made)
 
 

@@ -22,6 +22,7 @@ from torchzk.triton_kernels import ntt_passes, twiddles
 from torchzk.triton_kernels.graphs import GRAPHS
 from torchzk.triton_kernels.launch import aligned, launch, number_on, shape_on
 from torchzk.triton_kernels.ntt_code import NttCode, ntt_code_on
+from torchzk.triton_kernels.ntt_launch import Halves
 from torchzk.triton_kernels.plans import PLANS, Recipe
 
 
@@ -34,6 +35,8 @@ class Tables:
     """log2 of N, where the roots are powers of a primitive 2N-th one."""
     roots: torch.Tensor
     """As `twiddles.roots` has them."""
+    short: torch.Tensor
+    """As `twiddles.short_roots` has them."""
     one_over_n: torch.Tensor
 
     @classmethod
@@ -41,7 +44,17 @@ class Tables:
         """Those of `domain`; 2^log_order is at least half its size."""
         code = ntt_code_on(device)
         scale = twiddles.constants((pow(domain.size, -1, FR.modulus),), code, device)
-        return cls(code, log_order, twiddles.roots(log_order, code, device), scale)
+        roots = twiddles.roots(log_order, code, device)
+        short = twiddles.short_roots(twiddles.short_order(log_order), code, device)
+        return cls(code, log_order, roots, short, scale)
+
+    def of_pass(
+        self, log_m: int, stages: int, *, coset: bool, top: bool
+    ) -> tuple[torch.Tensor, bool]:
+        """The table that a pass reads, and whether it is the short one."""
+        # the top pass is far in long transforms; in short ones too, its kernels are fewer
+        short = not top and log_m + stages - 1 + coset <= twiddles.LOG_SHORT
+        return (self.short if short else self.roots), short
 
 
 def ntt_dif(x: torch.Tensor, domain: Domain) -> torch.Tensor:
@@ -152,32 +165,28 @@ def forth(
     n_elements, all_passes = x.numel() // 8, passes(domain.log_n, tables.code)
     n_passes = len(all_passes)
     start = n_passes - 1 if first is None else first
-    for i in range(start, -1 if to_unit else 0, -1):
-        log_m, stages = all_passes[i]
-        to = rows if in_rows(i, n_passes) else out
-        n_lanes = n_elements >> stages
-        launch_pass(
-            *(ntt_passes.forth_kernel, n_lanes, x.device),
-            *(
-                to,
-                x,
-                tables.roots,
-                out.stride(0),
-                out.stride(0),
-                n_lanes,
-                log_m,
-                tables.log_order,
-                number_on(x.device, "ntt group", FR.n_limbs, log_m),
-            ),
-            RL=stages,
-            INVERSE=inverse,
-            COSET=coset,
-            UNIT=log_m == 0,
-            IN_ROWS=in_rows(i + 1, n_passes),
-            OUT_ROWS=in_rows(i, n_passes),
-            T=tables.code,
-        )
-        x = to
+    with Halves(x, n_passes) as halves:
+        for i in range(start, -1 if to_unit else 0, -1):
+            log_m, stages = all_passes[i]
+            to = rows if in_rows(i, n_passes) else out
+            table, short = tables.of_pass(log_m, stages, coset=coset, top=i == n_passes - 1)
+            group = number_on(x.device, "ntt group", FR.n_limbs, log_m)
+            halves.launch(
+                i,
+                ntt_passes.forth_kernel,
+                n_elements >> stages,
+                (to, x, table, out.stride(0), out.stride(0)),
+                (log_m, tables.log_order, group),
+                RL=stages,
+                INVERSE=inverse,
+                COSET=coset,
+                UNIT=log_m == 0,
+                SHORT=short,
+                IN_ROWS=in_rows(i + 1, n_passes),
+                OUT_ROWS=in_rows(i, n_passes),
+                T=tables.code,
+            )
+            x = to
 
 
 def back(
@@ -205,42 +214,30 @@ def back(
     """
     n_elements, all_passes = x.numel() // 8, passes(domain.log_n, tables.code)
     n_passes = len(all_passes)
-    for i in range(first, n_passes if stop is None else stop):
-        log_m, stages = all_passes[i]
-        to = rows if in_rows(i + 1, n_passes) else out
-        n_lanes = n_elements >> stages
-        launch_pass(
-            *(ntt_passes.back_kernel, n_lanes, x.device),
-            *(
-                to,
-                x,
-                tables.roots,
-                tables.one_over_n,
-                out.stride(0),
-                out.stride(0),
-                n_lanes,
-                log_m,
-                tables.log_order,
-                number_on(x.device, "ntt group", FR.n_limbs, log_m),
-            ),
-            RL=stages,
-            INVERSE=inverse,
-            COSET=coset,
-            UNIT=log_m == 0,
-            SCALED=scaled and log_m == 0,
-            LAST=i == n_passes - 1,
-            IN_ROWS=in_rows(i, n_passes),
-            OUT_ROWS=in_rows(i + 1, n_passes),
-            T=tables.code,
-        )
-        x = to
-
-
-def launch_pass(
-    kernel: Any, n_lanes: int, device: torch.device, *args: Any, **constants: Any
-) -> None:
-    """Run a kernel of `ntt_passes` over lanes; constants as for `launch`."""
-    launch(kernel, n_lanes, shape_on(device, "ntt pass", FR.n_limbs), device, *args, **constants)
+    with Halves(x, n_passes) as halves:
+        for i in range(first, n_passes if stop is None else stop):
+            log_m, stages = all_passes[i]
+            to = rows if in_rows(i + 1, n_passes) else out
+            table, short = tables.of_pass(log_m, stages, coset=coset, top=i == n_passes - 1)
+            group = number_on(x.device, "ntt group", FR.n_limbs, log_m)
+            halves.launch(
+                i,
+                ntt_passes.back_kernel,
+                n_elements >> stages,
+                (to, x, table, tables.one_over_n, out.stride(0), out.stride(0)),
+                (log_m, tables.log_order, group),
+                RL=stages,
+                INVERSE=inverse,
+                COSET=coset,
+                UNIT=log_m == 0,
+                SHORT=short,
+                SCALED=scaled and log_m == 0,
+                LAST=i == n_passes - 1,
+                IN_ROWS=in_rows(i, n_passes),
+                OUT_ROWS=in_rows(i + 1, n_passes),
+                T=tables.code,
+            )
+            x = to
 
 
 def launched(key: tuple[Any, ...], make: Callable[[], Recipe], *xs: torch.Tensor) -> torch.Tensor:

@@ -30,7 +30,7 @@ class NttCode:
     def _name(self) -> str:
         texts = [self.mul, self.minus, self.near, self.canonical, self.low_product]
         texts += [self.forth, self.back, self.forth_trivial, self.back_trivial]
-        texts += [self.entry, self.load4, self.load8, self.store4, self.store8]
+        texts += [self.entry, self.short_entry, self.load4, self.load8, self.store4, self.store8]
         texts += [self.entry_constraints, self.pair_constraints, self.butterfly_constraints]
         return f"ntt_{self.F}_{hashlib.sha256(''.join(texts).encode()).hexdigest()[:12]}"
 
@@ -47,6 +47,9 @@ class NttCode:
     element = (tl.uint32,) * 8
     quad = (tl.uint32,) * 4
     one = (tl.uint32,)
+    quad_bytes = 16
+    short_quad = 128
+    """Bytes from a quarter of an entry to the next: between them are those of eight entries."""
     entry_constraints = ",".join(["=r"] * 16 + ["l"])
     load4_constraints = ",".join(["=r"] * 4 + ["l"])
     load8_constraints = ",".join(["=r"] * 8 + ["l"])
@@ -58,11 +61,12 @@ class NttCode:
     @cached_property
     def entry(self) -> str:
         """Loads the two elements of a table's entry."""
-        parts = [
-            f"ld.global.nc.v4.u32 {{{', '.join(f'${i + k}' for k in range(4))}}}, [$16+{4 * i}];"
-            for i in range(0, 16, 4)
-        ]
-        return "\n".join(parts)
+        return _entry(self.quad_bytes)
+
+    @cached_property
+    def short_entry(self) -> str:
+        """The same of a table for short distances."""
+        return _entry(self.short_quad)
 
     @cached_property
     def load4(self) -> str:
@@ -166,6 +170,13 @@ class NttCode:
         n_operands = 32 if trivial else 48
         body(block, [f"${i}" for i in range(n_operands)], self.F.field, trivial)
         return block.text()
+
+
+def _entry(apart: int) -> str:
+    """Loads four words from each of four places."""
+    words = [", ".join(f"${4 * i + k}" for k in range(4)) for i in range(4)]
+    parts = [f"ld.global.nc.v4.u32 {{{w}}}, [$16+{apart * i}];" for i, w in enumerate(words)]
+    return "\n".join(parts)
 
 
 @cache

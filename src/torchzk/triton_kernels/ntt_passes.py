@@ -31,25 +31,35 @@ from torchzk.triton_kernels.butterflies import (
 
 
 @triton.jit
-def _place(n_lanes, log_m, log_group, RL: tl.constexpr, BLOCK: tl.constexpr):
-    """Column and first element of each lane, and whether the lane exists.
+def _turned(lane, log_m, log_group):
+    """32 columns of each of 2^log_group blocks, then the next 32: a permutation of lane's bits."""
+    log_width = log_m - 5
+    block = (lane >> 5) & ((tl.cast(1, tl.int64) << log_group) - 1)
+    rest = lane >> (5 + log_group)
+    width = rest & ((tl.cast(1, tl.int64) << log_width) - 1)
+    high = (rest >> log_width) << (log_m + log_group)
+    return high | (block << log_m) | (width << 5) | (lane & 31)
 
-    Programs go through the blocks in groups of 2^log_group, column by column, so that a group's
-    programs at one column read the same constants at about the same time.
+
+@triton.jit
+def _place(first_lane, n_lanes, log_m, log_group, RL: tl.constexpr, BLOCK: tl.constexpr):
+    """Column and first element of each lane from the first on, and whether the lane exists.
+
+    Lanes go through the blocks in groups of 2^log_group, where a block has 32 columns or more, so
+    that warps of one program, and programs at about the same time, read the same constants.
     """
-    program = tl.program_id(0).to(tl.int64)
-    # programs of a block, if it fills any
-    width = (tl.cast(1, tl.int64) << log_m) // BLOCK
-    group = width << log_group
-    within = program & (group - 1)
-    block = within & ((tl.cast(1, tl.int64) << log_group) - 1)
-    turned = program - within + block * width + (within >> log_group)
-    n_grouped = (tl.cast(n_lanes, tl.int64) >> (log_m + log_group)) * group
-    program = tl.where(program < n_grouped, turned, program)
-    lane = program * BLOCK + tl.arange(0, BLOCK)
+    first = tl.program_id(0).to(tl.int64) * BLOCK
+    within = tl.arange(0, BLOCK).to(tl.int64)
+    lane = first + within
     mask = lane < n_lanes
-    # a lane that does not exist reads what the last one reads
-    lane = tl.where(mask, lane, tl.cast(n_lanes, tl.int64) - 1)
+    grouped = log_m + log_group
+    n_grouped = tl.where(log_m >= 5, (tl.cast(n_lanes, tl.int64) >> grouped) << grouped, 0)
+    # bit by bit, so that what the lanes of a program have in common is turned once
+    wide = tl.maximum(log_m, 5)
+    turned = _turned(first, wide, log_group) | _turned(within, wide, log_group)
+    lane = tl.where(lane < n_grouped, turned, lane)
+    # one that does not exist reads what the last one reads
+    lane = tl.where(mask, lane, tl.cast(n_lanes, tl.int64) - 1) + first_lane
     col = lane & ((tl.cast(1, tl.int64) << log_m) - 1)
     base = ((lane - col) << RL) + col
     return col, base, mask
@@ -62,22 +72,32 @@ def _address(ptr, like):
 
 
 @triton.jit(
-    do_not_specialize=["plane_out", "plane_in", "n_lanes", "log_m", "log_order", "log_group"]
+    do_not_specialize=[
+        "plane_out",
+        "plane_in",
+        "first_lane",
+        "n_lanes",
+        "log_m",
+        "log_order",
+        "log_group",
+    ]
 )
 def forth_kernel(
     out_ptr,  # planes, plane_out words apart
     in_ptr,  # planes, plane_in words apart
-    table_ptr,  # [N + 1, 16] int32
+    table_ptr,  # [N + 1, 16] int32; if SHORT, as `twiddles.short_roots` has it
     plane_out,
     plane_in,
+    first_lane,  # a multiple of 2^log_m
     n_lanes,
     log_m,
-    log_order,  # log2 N
+    log_order,  # log2 N, unless SHORT
     log_group,
     RL: tl.constexpr,
     INVERSE: tl.constexpr,
     COSET: tl.constexpr,
     UNIT: tl.constexpr,  # log_m is 0, which makes this the last pass
+    SHORT: tl.constexpr,
     IN_ROWS: tl.constexpr,
     OUT_ROWS: tl.constexpr,
     T: tl.constexpr,
@@ -86,10 +106,10 @@ def forth_kernel(
     """Stages of the transform from natural order to bit-reversed; canonical if UNIT, else near."""
     m = tl.cast(log_m, tl.int64)
     order = tl.cast(log_order, tl.int64)
-    col, base, mask = _place(n_lanes, m, tl.cast(log_group, tl.int64), RL, BLOCK)
+    col, base, mask = _place(first_lane, n_lanes, m, tl.cast(log_group, tl.int64), RL, BLOCK)
     xs = load_all(in_ptr, tl.cast(plane_in, tl.int64), base, m, mask, RL, UNIT, IN_ROWS, T)
     table = _address(table_ptr, base)
-    xs = forth(xs, table, col, m, order, RL, INVERSE, COSET, UNIT, T)
+    xs = forth(xs, table, col, m, order, RL, INVERSE, COSET, UNIT, SHORT, T)
     if UNIT:
         out = ()
         R: tl.constexpr = 1 << RL
@@ -100,23 +120,33 @@ def forth_kernel(
 
 
 @triton.jit(
-    do_not_specialize=["plane_out", "plane_in", "n_lanes", "log_m", "log_order", "log_group"]
+    do_not_specialize=[
+        "plane_out",
+        "plane_in",
+        "first_lane",
+        "n_lanes",
+        "log_m",
+        "log_order",
+        "log_group",
+    ]
 )
 def back_kernel(
     out_ptr,  # planes, plane_out words apart
     in_ptr,  # planes, plane_in words apart
-    table_ptr,  # [N + 1, 16] int32
+    table_ptr,  # [N + 1, 16] int32; if SHORT, as `twiddles.short_roots` has it
     scale_ptr,  # [16] int32, an entry; used where SCALED
     plane_out,
     plane_in,
+    first_lane,  # a multiple of 2^log_m
     n_lanes,
     log_m,
-    log_order,  # log2 N
+    log_order,  # log2 N, unless SHORT
     log_group,
     RL: tl.constexpr,
     INVERSE: tl.constexpr,
     COSET: tl.constexpr,
     UNIT: tl.constexpr,  # log_m is 0, which makes this the first pass
+    SHORT: tl.constexpr,
     SCALED: tl.constexpr,
     LAST: tl.constexpr,
     IN_ROWS: tl.constexpr,
@@ -128,16 +158,16 @@ def back_kernel(
     m = tl.cast(log_m, tl.int64)
     order = tl.cast(log_order, tl.int64)
     R: tl.constexpr = 1 << RL
-    col, base, mask = _place(n_lanes, m, tl.cast(log_group, tl.int64), RL, BLOCK)
+    col, base, mask = _place(first_lane, n_lanes, m, tl.cast(log_group, tl.int64), RL, BLOCK)
     xs = load_all(in_ptr, tl.cast(plane_in, tl.int64), base, m, mask, RL, UNIT, IN_ROWS, T)
     if SCALED:
-        scale = entry(_address(scale_ptr, base), T)
+        scale = entry(_address(scale_ptr, base), False, T)
         scaled = ()
         for i in tl.static_range(R):
             scaled = scaled + (times(xs[i], scale, T),)
         xs = scaled
     table = _address(table_ptr, base)
-    xs = back(xs, table, col, m, order, RL, INVERSE, COSET, UNIT, T)
+    xs = back(xs, table, col, m, order, RL, INVERSE, COSET, UNIT, SHORT, T)
     if LAST:
         out = ()
         for i in tl.static_range(R):
@@ -162,11 +192,11 @@ def turn_kernel(
     """Last pass of the inverse from natural order, first pass of the transform to the coset."""
     m = tl.cast(0, tl.int64)
     order = tl.cast(log_order, tl.int64)
-    col, base, mask = _place(n_lanes, m, m, RL, BLOCK)
+    col, base, mask = _place(0, n_lanes, m, m, RL, BLOCK)
     xs = load_all(in_ptr, tl.cast(plane_in, tl.int64), base, m, mask, RL, True, False, T)
     table = _address(table_ptr, base)
-    xs = forth(xs, table, col, m, order, RL, True, False, True, T)
-    xs = back(xs, table, col, m, order, RL, False, True, True, T)
+    xs = forth(xs, table, col, m, order, RL, True, False, True, False, T)
+    xs = back(xs, table, col, m, order, RL, False, True, True, False, T)
     store_all(out_ptr, tl.cast(plane_out, tl.int64), base, m, mask, xs, RL, True, False, T)
 
 
@@ -205,17 +235,17 @@ def product_kernel(
     m = tl.cast(log_m, tl.int64)
     order = tl.cast(log_order, tl.int64)
     R: tl.constexpr = 1 << RL
-    col, base, mask = _place(n_lanes, m, tl.cast(log_group, tl.int64), RL, BLOCK)
+    col, base, mask = _place(0, n_lanes, m, tl.cast(log_group, tl.int64), RL, BLOCK)
     xs = load_all(a_ptr, tl.cast(plane_a, tl.int64), base, m, mask, RL, UNIT, ROWS, T)
     table = _address(table_ptr, base)
-    xs = back(xs, table, col, m, order, RL, False, True, UNIT, T)
+    xs = back(xs, table, col, m, order, RL, False, True, UNIT, False, T)
     products = ()
     for i in tl.static_range(R):
         offs = base + (tl.cast(i, tl.int64) << m)
         ys = load_all(b_ptr, tl.cast(plane_b, tl.int64), offs, m, mask, 0, False, B_ROWS, T)
         # the second factor may be anything below R
         products = products + (limbs.mul(near(xs[i], T), ys[0], F),)
-    xs = forth(products, table, col, m, order, RL, True, True, UNIT, T)
+    xs = forth(products, table, col, m, order, RL, True, True, UNIT, False, T)
     store_all(out_ptr, tl.cast(plane_out, tl.int64), base, m, mask, xs, RL, UNIT, ROWS, T)
 
 
@@ -240,16 +270,17 @@ def combine_kernel(
     m = tl.cast(0, tl.int64)
     order = tl.cast(log_order, tl.int64)
     R: tl.constexpr = 1 << RL
-    col, base, mask = _place(n_lanes, m, m, RL, BLOCK)
+    col, base, mask = _place(0, n_lanes, m, m, RL, BLOCK)
     xs = load_all(x_ptr, tl.cast(plane_x, tl.int64), base, m, mask, RL, True, False, T)
     if not FINISHED:
-        xs = forth(xs, _address(table_ptr, base), col, m, order, RL, True, True, True, T)
+        table = _address(table_ptr, base)
+        xs = forth(xs, table, col, m, order, RL, True, True, True, False, T)
     for_x = _address(scale_ptr, base)
     ys = load_all(y_ptr, tl.cast(plane_y, tl.int64), base, m, mask, RL, True, False, T)
     out = ()
     for i in tl.static_range(R):
-        x = near(times(xs[i], entry(for_x, T), T), T)
-        y = near(times(ys[i], entry(for_x + 64, T), T), T)
+        x = near(times(xs[i], entry(for_x, False, T), T), T)
+        y = near(times(ys[i], entry(for_x + 64, False, T), T), T)
         out = out + (canonical(minus(x, y, T), T),)
     store_all(out_ptr, tl.cast(plane_out, tl.int64), base, m, mask, out, RL, True, False, T)
 

@@ -23,11 +23,11 @@ from torchzk.triton_kernels.ntt import (
     bit_reversed,
     forth,
     in_rows,
-    launch_pass,
     launched,
     passes,
 )
 from torchzk.triton_kernels.ntt_code import NttCode, ntt_code_on
+from torchzk.triton_kernels.ntt_launch import launch_pass
 from torchzk.triton_kernels.plans import Recipe
 
 
@@ -58,8 +58,10 @@ def vector_bytes(domain: Domain) -> int:
 
 
 def tables_bytes(log_order: int) -> int:
-    """The roots, 1 / n, and `scales`."""
-    return 4 * twiddles.WORDS * ((1 << log_order) + 1 + 1 + 2)
+    """The roots, those of short distances, 1 / n, and `scales`."""
+    short = twiddles.short_entries(twiddles.short_order(log_order))
+    entries = (1 << log_order) + 1 + short + 1 + 2
+    return 4 * twiddles.WORDS * entries
 
 
 def scales(domain: Domain, code: NttCode, device: torch.device) -> torch.Tensor:

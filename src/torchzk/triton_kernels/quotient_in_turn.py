@@ -17,7 +17,8 @@ from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import elementwise, ntt_passes, ntt_split
 from torchzk.triton_kernels.launch import aligned, launch, shape_on
-from torchzk.triton_kernels.ntt import Tables, back, bit_reversed, forth, launch_pass, passes
+from torchzk.triton_kernels.ntt import Tables, back, bit_reversed, forth, passes
+from torchzk.triton_kernels.ntt_launch import launch_pass
 from torchzk.triton_kernels.quotient import scales, tables_bytes, vector_bytes
 
 

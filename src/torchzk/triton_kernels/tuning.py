@@ -52,6 +52,7 @@ _ELEMENTWISE = Shape(128, 4, "multiplication loops on one H200, Triton 3.6")
 # a power is one long chain: two elements a thread take twice as long, larger blocks 5 % longer
 _FERMAT = Shape(32, 1, "powers of 2^8 and 2^14 elements on one H200, Triton 3.6")
 _NTT = "runs/bench/ntt.jsonl: one H200, Triton 3.6"
+_NTT_TRIALS = "runs/bench/ntt_trials.jsonl: one H200, Triton 3.6"
 _CURVE = "runs/bench/curve_trials.jsonl: one H200, Triton 3.6"
 # indices and keys: memory decides, not the shape
 _INDICES = Shape(512, 4, "not varied")
@@ -86,8 +87,12 @@ SHAPES: dict[Key, Shape] = {
 NUMBERS: dict[Key, Number] = {
     # log2 of the blocks that are gone through together, by log2 of a pass's distance: where it
     # reads many constants, 448 bytes times the distance. Groups of 2^3 blocks: 5 % quicker than
-    # none, of 2^2 and 2^6 less so
-    ("ntt group", 8, 90): Number(((0, 0), (16, 3)), _NTT),
+    # none, of 2^2 and 2^6 less so. Below, the warps of a program share constants: 2 % at 2^27
+    ("ntt group", 8, 90): Number(((0, 2), (16, 3)), f"{_NTT}; {_NTT_TRIALS}"),
+    # 1 where the halves of as many elements are worth launches of their own, beside each other: at
+    # 2^20 a fifth quicker in two processes of four, and no quicker in the others; at 2^24 within
+    # noise, at 2^27 3 % slower; between them not varied
+    ("ntt halves", 8, 90): Number(((0, 0), (19, 1), (23, 0)), _NTT_TRIALS),
     # 1 where as many elements are worth a graph, which copies inputs and output: single launches
     # took twice its time at 2^18 and the same at 2^20; against plans, not varied
     ("ntt graph", 8, 90): Number(((0, 1), (19, 0)), _NTT),

@@ -19,6 +19,9 @@ from torchzk.triton_kernels.launch import launch, shape_on, wait
 from torchzk.triton_kernels.ntt_code import NttCode
 
 WORDS = 16
+LOG_SHORT = 17
+"""log2 of the longest of the tables for short distances: with 16 MiB of them transforms of 2^27
+are 4 % quicker (runs/bench/ntt_trials.jsonl)."""
 
 
 @triton.jit
@@ -116,13 +119,47 @@ def roots(log_order: int, code: NttCode, device: torch.device) -> torch.Tensor:
     g is the coset shift of the domain of N, and the generator of the domain of 2N. The last four
     tables of a device are kept, 64 N bytes each.
     """
+    table = _roots(log_order, code, device)
+    wait(device)
+    return table
+
+
+def _roots(log_order: int, code: NttCode, device: torch.device) -> torch.Tensor:
     n = (1 << log_order) + 1
     high, low, log_low = power_factors(Domain(log_order).coset_shift, n, device)
     out = torch.empty(n, WORDS, dtype=torch.int32, device=device)
     shape = shape_on(device, "elementwise", FR.n_limbs)
     launch(powers_kernel, n, shape, device, out, high, low, n, high.shape[1], log_low, T=code)
+    return out
+
+
+@kept_by_device(4)
+def short_roots(log_order: int, code: NttCode, device: torch.device) -> torch.Tensor:
+    """`roots` of every order up to `log_order`, side by side: `[n, 16]`.
+
+    Those of 2^k start at entry 2^k + 8 k. The quarters of eight entries follow each other: of all
+    eight the first, then the second. So neighbours in a warp, which load a quarter at a time, read
+    what lies side by side. One is for all long transforms of a device, 16 MiB.
+    """
+    longest = _roots(log_order, code, device)
+    out = torch.zeros(short_entries(log_order), WORDS, dtype=torch.int32, device=device)
+    for k in range(log_order + 1):
+        first = (1 << k) + 8 * k
+        out[first : first + (1 << k) + 1] = longest[:: 1 << (log_order - k)]
+    out = out.view(-1, 8, 4, 4).transpose(1, 2).contiguous().view(-1, WORDS)
     wait(device)
     return out
+
+
+def short_order(log_order: int) -> int:
+    """That of the short tables beside `roots` of `log_order`."""
+    return min(log_order, LOG_SHORT)
+
+
+def short_entries(log_order: int) -> int:
+    """The length of `short_roots`."""
+    k = log_order + 1
+    return (1 << max(k, 3)) + 8 * k
 
 
 @kept_by_device(64)
