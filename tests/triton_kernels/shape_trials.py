@@ -225,6 +225,8 @@ def _all() -> Iterator[Trial]:
     yield _own(("bit reversal", 8), "reversed", 24, 256, _reversed, shapes, ("reverse_kernel",))
     for log_n in range(16, 21):
         yield _of_bench(("ntt graph", 8), "ntt", log_n, 4, _always(1, 0))
+    for log_n in range(19, 25):
+        yield _of_bench(("ntt halves", 8), "ntt", log_n, 16, _always(1, 0), ("forth_kernel",))
     values = ("values", 8)
     classes = _periodic(lambda shop, x: shop.backend.classes(x), FR)
     yield _own(values, "classes", 24, 300, classes, _ELEMENTS, ("classes_kernel",))
