@@ -47,7 +47,7 @@ def _verify(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         session = api.open_session(config, watched, screen.warn)
         job = api.load_job(session, job_path)
         # a key may take minutes to read or to make
-        read_proofs(proof, job.n_partitions, str(args.proof))
+        read_proofs(proof, job.n_partitions)
         key = api.get_verifying_key(session)
         api.verify(session, job, proof, key)
     insecure = api.is_insecure(session, key)

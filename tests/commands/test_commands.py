@@ -148,7 +148,7 @@ def test_a_proof_of_another_length_costs_no_key(
     (tmp_path / "two").write_bytes(proof.read_bytes() * 2)
     flags = ["--config", str(place.config), "--proof", str(tmp_path / "two"), "--json"]
     assert verify.run(flags) == 5
-    assert last_json(capsys)["message"].endswith("two: a partition takes 192 bytes, got 384")
+    assert last_json(capsys)["message"].endswith("a partition takes 192 bytes, got 384")
 
 
 @pytest.mark.parametrize("byte", [0, 50, 191])
