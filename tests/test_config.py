@@ -48,6 +48,7 @@ def test_the_list_of_keys_is_frozen() -> None:
         "vram_limit",
         "workers",
         "policy",
+        "early_witness",
         "runs",
         "runs_limit.count",
         "runs_limit.size",

@@ -109,6 +109,10 @@ class Config:
     """What a worker holds a device for: `whole` partitions, their `kernels` alone, those with the
     next inputs staged `ahead` by all at once, or `two-locks`: by one at a time."""
 
+    early_witness: bool = False
+    """Whether a worker computes the witness of a partition when it stages it, beside the kernels of
+    another one. Takes as much memory as that is; where there is not so much, nothing changes."""
+
     runs: Path = Path("runs")
     """Folder that gets one folder a run; by default `runs` in the working folder."""
 

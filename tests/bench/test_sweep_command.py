@@ -90,6 +90,18 @@ def test_what_repeats_another_setting_is_not_run(capsys: pytest.CaptureFixture[s
     assert report["left_out"] == []
 
 
+def test_early_witnesses_have_rows_of_their_own() -> None:
+    flags = [*FLAGS, "--policies", "two-locks", "--partitions", "1", "--commit", "x", "--resume"]
+    for more in ([], ["--early-witness"]):
+        assert bench([*flags, *more]) == 0
+    plain, early = rows()
+    assert (plain["early_witness"], early["early_witness"]) == (False, True)
+    assert plain["proof_sha256"] == early["proof_sha256"] and plain["right"] and early["right"]
+    # it is there from the staging on
+    assert plain["most_promised_bytes"] < early["most_promised_bytes"]
+    assert plain["stages_ms"].keys() == early["stages_ms"].keys()
+
+
 def test_a_key_on_the_host_and_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a CPU the places are one, but the way through them is that of a GPU."""
     monkeypatch.setattr(sweep_prover.ServiceProver, "_refuse", lambda *_: None)

@@ -59,6 +59,11 @@ def parser() -> cli.Parser:
         help="prove the first N partitions of each sector alone; s a proof is then of so many",
     )
     made.add_argument(
+        "--early-witness",
+        action="store_true",
+        help="as in a config: compute witnesses beside the kernels of other partitions",
+    )
+    made.add_argument(
         "--device", default="auto", help="auto, cpu, cuda, cuda:N, several with commas, or all"
     )
     cli.add_backend_flag(made)

@@ -62,6 +62,8 @@ class Place:
     """The first of each sector that are proved; all if None."""
     pictures: bool = True
     """Whether each setting's timeline is drawn, which takes a second."""
+    early_witness: bool = False
+    """As in a config."""
 
     @property
     def device(self) -> torch.device:
@@ -155,7 +157,7 @@ class ServiceProver:
                 with place.watcher.span("attach profiler"):
                     run.watch.attach()
             sites = self._within(run, setting)
-            run.planned |= sites[0].session.plan.stage_bytes
+            run.planned |= sites[0].session.stage_bytes
             start = time.perf_counter_ns()
             proofs = self._through(sites, setting, sectors)
             record = run.record()
@@ -190,7 +192,12 @@ class ServiceProver:
         watched = timeline(run, self.place.watcher)
         sites = []
         for session, keys in zip(self._sessions, self._keys, strict=True):
-            config = replace(session.config, policy=setting.policy, workers=setting.workers)  # type: ignore[arg-type]
+            config = replace(
+                session.config,
+                policy=setting.policy,  # type: ignore[arg-type]
+                workers=setting.workers,
+                early_witness=self.place.early_witness,
+            )
             own = replace(session, config=config, timeline=watched)
             own.take_constraints(session)
             sites.append(_site(own, keys))

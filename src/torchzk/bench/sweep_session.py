@@ -73,15 +73,20 @@ def run_sweep(
         args.profile_kernels,
         args.partitions,
         not args.no_pictures,
+        args.early_witness,
     )
+    told = {
+        "devices": len(devices),
+        "most_partitions": args.partitions,
+        "early_witness": args.early_witness,
+    }
     before = _rows_of(args.out) if args.resume else []
-    same = {"device": facts["device"], "devices": len(devices), "commit": facts["commit"]}
-    before = [r for r in before if r.get("right") and same.items() <= r.items()]
-    rows: list[Row] = [r for r in before if r.get("most_partitions") == args.partitions]
+    same = {"device": facts["device"], "commit": facts["commit"], "right": True}
+    before = [r for r in before if same.items() <= r.items()]
+    rows: list[Row] = [r for r in before if told.items() <= {"early_witness": False, **r}.items()]
     left_out: list[tuple[str, Setting]] = []
 
     def emit(row: dict[str, Any]) -> None:
-        told = {"devices": len(devices), "most_partitions": args.partitions}
         rows.append(told | row | conditions.clocks(device) | facts)
         append(args.out, rows[-1])
 

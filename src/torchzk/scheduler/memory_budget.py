@@ -1,7 +1,9 @@
 """Bytes of a device promised to partitions, never more than it has. Counts, and allocates nothing.
 
 A promise is had at the head of the mem lock's queue and given back after the kernels. Who has one
-waits for the compute lock alone, whose holder waits for nobody: so waiting for bytes ends.
+waits for the compute lock alone, whose holder waits for nobody: so waiting for bytes ends. Should
+there be less by then than was asked for, it is had once nobody else has any: what one partition
+takes at its kernels is counted apart, and its early witness there as well.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ class MemoryBudget:
             if promise in self._held:
                 raise ProtocolError(f"{promise.who} asks twice for the same bytes on {self.name}")
             held = sum(self._held.values()) + promise.n_bytes
-            if held > self.total:
+            if held > self.total and self._held:
                 return False
             self._held[promise] = promise.n_bytes
             self._peak = max(self._peak, held)

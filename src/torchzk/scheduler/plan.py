@@ -67,11 +67,21 @@ class Plan:
     """What is there for the next proof besides the key: matrices, lists and tables of roots."""
     making_key: int
     """The peak while a development key is made, its points not counted."""
+    witness_bytes: int
+    """What the witness of one partition takes by itself."""
 
     @property
     def peak(self) -> int:
         """The most that proving takes."""
         return max(stage.bytes for stage in self.stages)
+
+    @property
+    def witnesses_beside(self) -> int:
+        """Witnesses of other partitions that there is room for beside a whole proof."""
+        if self.room.in_turn:
+            # they are made again and again, and kept by nobody
+            return 0
+        return (self.budget - self.peak) // self.witness_bytes
 
     @property
     def resident_bytes(self) -> int:
@@ -171,6 +181,7 @@ def _plan(
         stages=account.stages(room),
         kept_bytes=account.kept,
         making_key=account.making_key(),
+        witness_bytes=account.witness,
     )
 
 

@@ -17,13 +17,10 @@ from torchzk.scheduler.proof_work import ProofWork, Site, UnreadWork
 from torchzk.scheduler.residents import Share, partition_room
 from torchzk.scheduler.service import DeviceSetup, Limits, Service
 from torchzk.scheduler.work import Job, Priority
-from torchzk.scheduler.worker_device import CpuDevice, CudaDevice
+from torchzk.scheduler.worker_device import WORKERS, CpuDevice, CudaDevice
 
 PRIORITIES: Mapping[str, Priority] = {"winning": Priority.WINNING, "window": Priority.WINDOW}
 """Of kinds of proofs that have less time than others."""
-
-WORKERS = {"cpu": 1, "cuda": 2}
-"""Of a device by default: one hides the host's part of another's partition."""
 
 Choose = Callable[[CircuitJob], Sequence[Randomisers]]
 """r and s of each of a job's partitions."""

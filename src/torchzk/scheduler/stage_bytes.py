@@ -98,7 +98,7 @@ class StageBytes:
     def stages(self, room: Room) -> tuple[Stage, ...]:
         """All of a proof, in order; what earlier proofs left behind is counted in each."""
         early = self.ring(room, room.early_slots)
-        first = self.always + self.roots + self._witness()
+        first = self.always + self.roots + self.witness
         found = [
             Stage("witness", max(first, self.again(room))),
             Stage("products", self.always + self.roots + self._products() + early),
@@ -124,7 +124,7 @@ class StageBytes:
         """
         if not self.in_turn:
             return 0
-        fixed = self.always + self.roots + self._witness()
+        fixed = self.always + self.roots + self.witness
         if self.side_by_side:
             return fixed + self.vector + self.ring(room, room.early_slots)
         return fixed + self.ring(room, room.slots)
@@ -231,7 +231,9 @@ class StageBytes:
         fixed = self._pieces + self.matrices + self.vector + self.assignment
         return fixed + max(transposed + batch, basis, made)
 
-    def _witness(self) -> int:
+    @cached_property
+    def witness(self) -> int:
+        """What computing the values of all variables takes, and what it is made from."""
         witness = self.sizes.witness
         return witness.given + witness.scratch + self.assignment
 

@@ -11,6 +11,9 @@ import torch
 
 from torchzk.scheduler import machine
 
+WORKERS = {"cpu": 1, "cuda": 2}
+"""Of a device by default: one hides the host's part of another's partition."""
+
 
 @cache
 def compute_stream(device: torch.device) -> torch.cuda.Stream | None:
@@ -18,7 +21,8 @@ def compute_stream(device: torch.device) -> torch.cuda.Stream | None:
 
     One for all workers, who take turns: the allocator keeps freed memory for the stream it was
     taken on, so with a stream a worker the large buffers would be kept once a worker. It goes
-    before others, such as those that check the next job.
+    before others, such as those that check the next job. A witness that is computed early is
+    launched on it as well, without the lock: whatever is there is done in order, and freed so.
     """
     if device.type != "cuda":
         return None

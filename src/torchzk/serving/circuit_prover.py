@@ -12,9 +12,8 @@ import torch
 from torchzk.errors import ConfigError, NotFoundError, ProtocolError
 from torchzk.scheduler import machine
 from torchzk.scheduler.pipeline import check_job, check_kind, read_job
-from torchzk.scheduler.proof_service import WORKERS
 from torchzk.scheduler.proof_work import ProofPartition, ProofWork, Site
-from torchzk.scheduler.worker_device import Device
+from torchzk.scheduler.worker_device import WORKERS, Device
 from torchzk.serving.circuit_ids import circuit_name_of
 from torchzk.serving.circuit_sites import CircuitSites
 from torchzk.serving.engine import DeviceReport, Evicted, KeyReport, Preloaded, ProofRequest
