@@ -50,7 +50,7 @@ def test_both_forms_are_one(golden: Path, name: str, shape: PostShape) -> None:
     figures = reference(golden, name)
     assert (job.kind, job.sector_size) == (shape.kind, 2048)
     assert [sector.sector_id for sector in job.sectors] == figures["sector_ids"]
-    assert job.prover_id.hex() == figures["prover_id"]
+    assert prover_id(job.miner_id).hex() == figures["prover_id"]
     assert job.randomness.hex() == json.loads(text)["randomness"]
     assert job.n_partitions == len(figures["public_inputs_hex_le"])
 

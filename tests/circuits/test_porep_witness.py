@@ -21,8 +21,8 @@ from torchzk.circuits.porep_shapes import StackedShape, porep_shape
 from torchzk.circuits.porep_wires import challenge_wires
 from torchzk.circuits.porep_witness import MerklePaths, PorepWitness
 from torchzk.errors import LayoutError, UnsatisfiedError
+from torchzk.groth16.density import expected_lengths
 from torchzk.groth16.keys import ProvingKey
-from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.products import products, unsatisfied_row
 from torchzk.groth16.prover import Randomisers, prove
 from torchzk.groth16.r1cs import Assignment

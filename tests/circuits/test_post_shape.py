@@ -15,8 +15,8 @@ from torchzk.circuits.post_shapes import PostShape
 from torchzk.circuits.registered import PostKind
 from torchzk.circuits.registry import get_circuit
 from torchzk.circuits.sectors import SECTOR_SHAPES, SectorShape, TreeShape
+from torchzk.groth16.density import expected_lengths
 from torchzk.groth16.keys import QueryLengths
-from torchzk.groth16.lengths import expected_lengths
 
 CASES = [(kind, size) for kind in get_args(PostKind) for size in SECTOR_SHAPES]
 HUGE = [("window", 32 << 30), ("window", 64 << 30)]

@@ -18,8 +18,8 @@ from torchzk.circuits.sectors import SECTOR_SHAPES, SectorShape, TreeShape
 from torchzk.circuits.update import N_INPUTS, public_inputs, update_r1cs
 from torchzk.circuits.update_shapes import UpdateShape, shape_of_sector, update_shape
 from torchzk.errors import ConfigError
+from torchzk.groth16.density import expected_lengths
 from torchzk.groth16.keys import QueryLengths
-from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.setup import make_verifying_key
 from torchzk.groth16.toxic_waste import DEV
 from torchzk.groth16.vk_file import load_vk

@@ -14,7 +14,7 @@ from torchzk.backends import Backend
 from torchzk.errors import ConfigError
 from torchzk.groth16 import setup
 from torchzk.groth16.columns import add_columns, columns
-from torchzk.groth16.setup import lagrange_at, make_key, new_key, placed
+from torchzk.groth16.setup import lagrange_at, make_key, new_key
 from torchzk.groth16.toxic_waste import DEV, ToxicWaste
 from torchzk.ops.layout import pack_mont, unpack_mont
 from torchzk.params.domains import Domain
@@ -58,7 +58,7 @@ def test_pieces_know_their_place(
     whole = make_key(backend, r1cs, DEV, device, Timeline())
     monkeypatch.setattr(setup, "_POINTS_AT_ONCE", {"cpu": 16, "cuda": 16})
     seen: dict[str, int] = defaultdict(int)
-    for name, start, rows in placed(new_key(backend, r1cs, DEV, device, Timeline())):
+    for name, start, rows in new_key(backend, r1cs, DEV, device, Timeline()).placed():
         assert start == seen[name]
         # pieces of G2, whose points are twice as long, have half as many
         assert 1 <= len(rows) <= (8 if name == "b_g2" else 16)

@@ -9,8 +9,7 @@ import pytest
 
 from groth16.samples import Case, outsider, reference_cases
 from torchzk.errors import InputError, KeyFileError, ProofError
-from torchzk.groth16.pairing import combine
-from torchzk.groth16.verifier import verify, verify_batch
+from torchzk.groth16.verifier import _sum_of_multiples, verify, verify_batch
 from torchzk.params.curves import G1, G2
 from torchzk.params.fields import FR
 from torchzk.params.host_points import scalar_mul, to_g1
@@ -134,9 +133,9 @@ def test_a_batch_needs_proofs_with_inputs(cases: dict[str, Case]) -> None:
             verify_batch(case.vk, [case.proof] * n_proofs, [case.inputs] * n_inputs)
 
 
-def test_combine_refuses_unequal_lengths() -> None:
+def test_a_sum_refuses_unequal_lengths() -> None:
     with pytest.raises(ValueError, match="2 points, 1 scalars"):
-        combine([to_g1(G1.generator)] * 2, [1])
+        _sum_of_multiples([to_g1(G1.generator)] * 2, [1])
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, FR.modulus - 1, 1 << 254])

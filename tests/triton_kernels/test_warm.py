@@ -19,8 +19,8 @@ from torchzk.backends import Backend
 from torchzk.config import load_config
 from torchzk.errors import InputError
 from torchzk.groth16 import setup
+from torchzk.groth16.density import expected_lengths
 from torchzk.groth16.keys import QUERIES, MemoryKey
-from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.prover import Randomisers, Room, prove
 from torchzk.groth16.r1cs import R1cs
 from torchzk.groth16.toxic_waste import DEV

@@ -7,14 +7,13 @@ its vanilla proofs hold is the question of `vanilla_checks`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
 from torchzk.circuits.circuit import Source, document_of
 from torchzk.circuits.job_head import check_head, element, optional_integer
 from torchzk.circuits.json_input import Node, parse_json, read_file
-from torchzk.circuits.miner_id import MAX_MINER_ID, prover_id
+from torchzk.circuits.miner_id import MAX_MINER_ID
 from torchzk.circuits.post_shapes import PostShape
 from torchzk.circuits.registered import PostKind, RegisteredPost, default_post, read_post
 from torchzk.circuits.vanilla import SectorProof, sector_from_base64, sector_from_json
@@ -51,11 +50,6 @@ class PostJob:
     def sector_size(self) -> int:
         """Bytes."""
         return self.shape.sector.sector_size
-
-    @cached_property
-    def prover_id(self) -> bytes:
-        """The miner id in 32 bytes."""
-        return prover_id(self.miner_id)
 
     @property
     def n_partitions(self) -> int:

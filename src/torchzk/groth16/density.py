@@ -1,4 +1,7 @@
-"""Which variables each query of a proving key touches. Source: spec/groth16.md section 4."""
+"""Which variables each query of a proving key touches, and how many points it so has.
+
+Source: spec/groth16.md section 4.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from torchzk.groth16.keys import QueryLengths
 from torchzk.groth16.r1cs import Array, Block, R1cs, SparseRows
 
 
@@ -55,6 +59,19 @@ def density(r1cs: R1cs) -> Density:
         a_aux=_touched_by_any(a_of_head, a_of_body, r1cs.imports),
         b_inputs=_touched_by_any(inputs_of_head, inputs_of_body, no_imports),
         b_aux=_touched_by_any(b_of_head, b_of_body, r1cs.imports),
+    )
+
+
+def expected_lengths(r1cs: R1cs) -> QueryLengths:
+    """The lengths that a key of this constraint system must have."""
+    dense = density(r1cs)
+    b = dense.b_inputs.count + dense.b_aux.count
+    return QueryLengths(
+        h=r1cs.domain.size - 1,
+        l=r1cs.n_aux,
+        a=r1cs.n_inputs + dense.a_aux.count,
+        b_g1=b,
+        b_g2=b,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -22,13 +22,15 @@ from torchzk.errors import ResourceError
 from torchzk.groth16.keys import (
     QUERIES,
     PartsHere,
+    Placed,
     ProvingKey,
     QueryLengths,
     VerifyingKey,
     check_range,
+    placed,
     shapes_of,
 )
-from torchzk.groth16.setup import NewKey, placed
+from torchzk.groth16.setup import NewKey
 from torchzk.groth16.streams import Mark, Part, Parts, Piece, steps
 from torchzk.groth16.uploads import Uploads, ahead
 
@@ -157,40 +159,25 @@ def to_host(new: NewKey, device: torch.device) -> HostKey:
     Raises:
         ResourceError: The system does not let so much memory be pinned. And as its pieces do.
     """
-    return _filled(new.vk, new.lengths, device, placed(new))
+    return _filled(new.vk, new.lengths, device, new.placed())
 
 
 def held_on_host(
     key: ProvingKey,
     device: torch.device,
     advance: Callable[[float], None] = lambda fraction: None,
-    step: int = 1 << 20,
 ) -> HostKey:
-    """All points of a key in memory of the host, for `device`; errors as `to_host`.
+    """All points of a key in memory of the host, for `device`.
 
-    Args:
-        advance: Gets the fraction of the points that are there.
-        step: Points that are on their way.
+    `advance` as for `placed`, errors as for `to_host`.
     """
-
-    def pieces() -> Iterator[tuple[str, int, torch.Tensor]]:
-        done, total = 0, sum(key.lengths.of(name) for name in QUERIES)
-        for name in QUERIES:
-            for start, stop, rows in key.pieces(name, step, device):
-                yield name, start, rows
-                advance((done + stop) / total)
-            done += key.lengths.of(name)
-
-    return _filled(key.vk, key.lengths, device, pieces())
+    return _filled(key.vk, key.lengths, device, placed(key, device, advance))
 
 
 def _filled(
-    vk: VerifyingKey,
-    lengths: QueryLengths,
-    device: torch.device,
-    pieces: Iterator[tuple[str, int, torch.Tensor]],
+    vk: VerifyingKey, lengths: QueryLengths, device: torch.device, pieces: Iterable[Placed]
 ) -> HostKey:
-    """A key of pieces by query and first point. Slabs are pinned while the first pieces come."""
+    """As `keys.filled`. Slabs are pinned while the first pieces come."""
     with ThreadPoolExecutor(_PINNED_AT_ONCE, "torchzk-pin") as pool:
         queries = {
             name: HostRows(lengths.of(name), curve.row_shape, device, pool)

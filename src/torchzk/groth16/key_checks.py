@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 
@@ -16,6 +15,7 @@ from torchzk.backends import Backend
 from torchzk.errors import KeyFileError, ResourceError
 from torchzk.groth16.encoding import Origin, check_on_curve
 from torchzk.groth16.keys import QUERIES, ProvingKey
+from torchzk.groth16.streams import Part
 from torchzk.ops.layout import rows_to_points
 from torchzk.params.curves import G1, G2, Curve
 from torchzk.params.host_points import in_subgroup
@@ -32,15 +32,6 @@ _SEARCHES = 8
 
 _POINTS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 22}
 """Each time the host looks at `SUBSETS` points, which takes a GPU's work on a million."""
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A range of a query."""
-
-    query: str
-    start: int
-    stop: int
 
 
 def check_points(
@@ -89,15 +80,15 @@ def check_points(
                 timeline.advance(done / total)
 
 
-def _batches(key: ProvingKey, curve: Curve, most: int) -> Iterator[list[_Piece]]:
+def _batches(key: ProvingKey, curve: Curve, most: int) -> Iterator[list[Part]]:
     """The points of all queries in `curve`, at most `most` together."""
-    batch: list[_Piece] = []
+    batch: list[Part] = []
     room = most
     for query in (q for q, c in QUERIES.items() if c is curve):
         start, length = 0, key.lengths.of(query)
         while start < length:
             stop = min(length, start + room)
-            batch.append(_Piece(query, start, stop))
+            batch.append(Part(query, start, stop))
             room -= stop - start
             start = stop
             if room == 0:
@@ -107,12 +98,12 @@ def _batches(key: ProvingKey, curve: Curve, most: int) -> Iterator[list[_Piece]]
         yield batch
 
 
-def _origin(name: str, batch: list[_Piece], index: int) -> Origin:
+def _origin(name: str, batch: list[Part], index: int) -> Origin:
     """Name of the point at `index` of a batch."""
-    for piece in batch:
-        if index < piece.stop - piece.start:
-            return Origin(KeyFileError, f"{name}: {piece.query}[{piece.start + index}]")
-        index -= piece.stop - piece.start
+    for part in batch:
+        if index < part.stop - part.start:
+            return Origin(KeyFileError, f"{name}: {part.query}[{part.start + index}]")
+        index -= part.stop - part.start
     raise IndexError(index)
 
 

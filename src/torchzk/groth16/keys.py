@@ -5,7 +5,7 @@ Source: spec/groth16.md sections 4 and 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from typing import Protocol
@@ -156,28 +156,47 @@ class PartsHere:
         raise LayoutError("no part of the key is left to take")
 
 
+Placed = tuple[str, int, torch.Tensor]
+"""Points of a query: its name, the first of them, and their rows."""
+
+
 def held(
     key: ProvingKey,
-    device: torch.device | str,
+    device: torch.device,
     advance: Callable[[float], None] = lambda fraction: None,
 ) -> MemoryKey:
-    """All points of a key on `device`, ready for any stream; errors as its `pieces`.
+    """All points of a key on `device`, ready for any stream; `advance` and errors as `placed`."""
+    return filled(key.vk, key.lengths, device, placed(key, device, advance))
+
+
+def filled(
+    vk: VerifyingKey, lengths: QueryLengths, device: torch.device, pieces: Iterable[Placed]
+) -> MemoryKey:
+    """A key on `device`, ready for any stream, of pieces that are all its points together."""
+    queries = {
+        name: torch.empty(lengths.of(name), *curve.row_shape, dtype=torch.int32, device=device)
+        for name, curve in QUERIES.items()
+    }
+    for name, start, rows in pieces:
+        queries[name][start : start + len(rows)] = rows
+    Mark.here(device).wait()
+    return MemoryKey(vk, queries)
+
+
+def placed(
+    key: ProvingKey, device: torch.device, advance: Callable[[float], None]
+) -> Iterator[Placed]:
+    """All points of a key, on `device`; errors as its `pieces`.
 
     Args:
-        advance: Gets the fraction of the points that are there.
+        advance: Gets the fraction of the points that were there.
     """
-    device = torch.device(device)
     done, total = 0, sum(key.lengths.of(name) for name in QUERIES)
-    queries = {}
-    for name, curve in QUERIES.items():
-        n = key.lengths.of(name)
-        queries[name] = torch.empty(n, *curve.row_shape, dtype=torch.int32, device=device)
+    for name in QUERIES:
         for start, stop, rows in key.pieces(name, _POINTS_AT_ONCE, device):
-            queries[name][start:stop] = rows
+            yield name, start, rows
             advance((done + stop) / total)
-        done += n
-    Mark.here(device).wait()
-    return MemoryKey(key.vk, queries)
+        done += key.lengths.of(name)
 
 
 def check_range(lengths: QueryLengths, name: str, start: int, stop: int) -> None:

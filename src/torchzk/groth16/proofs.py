@@ -42,10 +42,10 @@ class Proof:
         )
 
 
-def read_proofs(raw: bytes, partitions: int, name: str = "proof") -> list[Proof]:
+def read_proofs(raw: bytes, partitions: int) -> list[Proof]:
     """The proofs of all partitions from their concatenated bytes; raises `ProofError`."""
     if len(raw) != partitions * PROOF_BYTES:
         what = "a partition takes" if partitions == 1 else f"{partitions} partitions take"
-        raise ProofError(f"{name}: {what} {partitions * PROOF_BYTES} bytes, got {len(raw)}")
+        raise ProofError(f"proof: {what} {partitions * PROOF_BYTES} bytes, got {len(raw)}")
     pieces = (raw[i : i + PROOF_BYTES] for i in range(0, len(raw), PROOF_BYTES))
-    return [Proof.from_bytes(piece, f"{name}, partition {i}") for i, piece in enumerate(pieces)]
+    return [Proof.from_bytes(piece, f"proof, partition {i}") for i, piece in enumerate(pieces)]

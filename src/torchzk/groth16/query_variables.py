@@ -27,7 +27,6 @@ class AuxIndex:
     """int32 `[o]`: of the first copy."""
     stride: int
     """Aux of one copy."""
-    copies: int
 
     def piece(self, start: int, stop: int) -> torch.Tensor:
         """Indices `start` to `stop`, int32; to make them takes at most two copies' more."""
@@ -88,7 +87,7 @@ def _variables(r1cs: R1cs, inputs: Array, aux: Touched, device: torch.device) ->
     index = None
     if aux.count < r1cs.n_aux:
         own = _indices(aux.own, device) + r1cs.prologue.n_aux
-        index = AuxIndex(_indices(aux.head, device), own, r1cs.block.n_aux, r1cs.copies)
+        index = AuxIndex(_indices(aux.head, device), own, r1cs.block.n_aux)
     return QueryVariables(_indices(inputs, device).long(), aux.count, index)
 
 

@@ -14,10 +14,10 @@ import torch
 from torchzk.backends import Backend
 from torchzk.errors import ConfigError, KeyFileError
 from torchzk.groth16.columns import add_columns, columns
-from torchzk.groth16.keys import QUERIES, MemoryKey, QueryLengths, VerifyingKey
-from torchzk.groth16.lengths import expected_lengths
+from torchzk.groth16.density import expected_lengths
+from torchzk.groth16.keys import QUERIES, MemoryKey, Placed, QueryLengths, VerifyingKey, filled
 from torchzk.groth16.r1cs import R1cs
-from torchzk.groth16.streams import Mark, steps
+from torchzk.groth16.streams import steps
 from torchzk.groth16.toxic_waste import ToxicWaste
 from torchzk.ops.layout import pack_mont, rows_to_points
 from torchzk.params.curves import G1, G2, Curve
@@ -82,6 +82,13 @@ class NewKey:
 
     Can be gone through once; a query comes in any number of pieces.
     """
+
+    def placed(self) -> Iterator[Placed]:
+        """The pieces, each with the index of its first point."""
+        done = dict.fromkeys(QUERIES, 0)
+        for name, rows in self.pieces:
+            yield name, done[name], rows
+            done[name] += len(rows)
 
 
 def new_key(
@@ -163,23 +170,7 @@ def make_key(
 ) -> MemoryKey:
     """The whole of `new_key`, held on `device`; errors as there."""
     key = new_key(backend, r1cs, waste, device, timeline)
-    queries = {
-        name: torch.empty(key.lengths.of(name), *curve.row_shape, dtype=torch.int32, device=device)
-        for name, curve in QUERIES.items()
-    }
-    for name, start, rows in placed(key):
-        queries[name][start : start + len(rows)] = rows
-    # any stream may use it from now on
-    Mark.here(device).wait()
-    return MemoryKey(key.vk, queries)
-
-
-def placed(key: NewKey) -> Iterator[tuple[str, int, torch.Tensor]]:
-    """The pieces of a key, each with the index of its first point."""
-    done = dict.fromkeys(QUERIES, 0)
-    for name, rows in key.pieces:
-        yield name, done[name], rows
-        done[name] += len(rows)
+    return filled(key.vk, key.lengths, device, key.placed())
 
 
 def make_verifying_key(

@@ -81,13 +81,13 @@ def is_dev(vk: VerifyingKey) -> bool:
     )
 
 
-def check_safe(vk: VerifyingKey, *, allow_unsafe: bool = False) -> None:
-    """Raise `KeyFileError` for a key under which anybody can forge, unless that is allowed.
+def check_safe(vk: VerifyingKey) -> None:
+    """Raise `KeyFileError` for a key under which anybody can forge.
 
     Refused is gamma = delta or gamma = -delta: the sign of a setup whose second phase was skipped.
     Dev keys are not refused here; `is_dev` tells them, and reports say so.
     """
-    if not allow_unsafe and vk.gamma_g2 in (vk.delta_g2, neg(G2, vk.delta_g2)):
+    if vk.gamma_g2 in (vk.delta_g2, neg(G2, vk.delta_g2)):
         raise KeyFileError(
             "unsafe key: gamma and delta are the same, so anybody can forge proofs under it; "
             "its setup was never finished"

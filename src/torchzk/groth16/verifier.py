@@ -6,13 +6,12 @@ Source: spec/groth16.md section 6; Groth, eprint 2016/260, section 3.2.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from py_arkworks_bls12381 import G1Point, G2Point
+from py_arkworks_bls12381 import GT, G1Point, G2Point
 
 from torchzk.errors import InputError, KeyFileError, ProofError
 from torchzk.groth16.keys import VerifyingKey
-from torchzk.groth16.pairing import combine, product_is_one
 from torchzk.groth16.proofs import Proof
 from torchzk.params.curves import G1, G2
 from torchzk.params.fields import FR
@@ -34,8 +33,8 @@ def verify(vk: VerifyingKey, proof: Proof, public_inputs: Sequence[int]) -> bool
     """
     _check_inputs(vk, public_inputs)
     a, b, c = _library_points(proof)
-    inputs = combine([to_g1(p) for p in vk.ic], [1, *public_inputs])
-    return product_is_one(
+    inputs = _sum_of_multiples([to_g1(p) for p in vk.ic], [1, *public_inputs])
+    return _product_is_one(
         [
             (a, b),
             (-to_g1(vk.alpha_g1), to_g2(vk.beta_g2)),
@@ -67,13 +66,13 @@ def verify_batch(
     total = sum(weights)
     columns = zip(*inputs_list, strict=True)
     scalars = [sum(z * x for z, x in zip(weights, column, strict=True)) for column in columns]
-    inputs = combine([to_g1(p) for p in vk.ic], [total, *scalars])
-    return product_is_one(
+    inputs = _sum_of_multiples([to_g1(p) for p in vk.ic], [total, *scalars])
+    return _product_is_one(
         [
             *((a * to_scalar(z), -b) for z, (a, b, _) in zip(weights, points, strict=True)),
             (to_g1(vk.alpha_g1) * to_scalar(total), to_g2(vk.beta_g2)),
             (inputs, to_g2(vk.gamma_g2)),
-            (combine([c for _, _, c in points], weights), to_g2(vk.delta_g2)),
+            (_sum_of_multiples([c for _, _, c in points], weights), to_g2(vk.delta_g2)),
         ]
     )
 
@@ -101,3 +100,16 @@ def _library_points(proof: Proof) -> tuple[G1Point, G2Point, G1Point]:
         if not sound:
             raise ProofError(f"point {name} of the proof is outside the subgroup of order r")
     return to_g1(proof.a), to_g2(proof.b), to_g1(proof.c)
+
+
+def _sum_of_multiples(points: Sequence[G1Point], scalars: Iterable[int]) -> G1Point:
+    multipliers = [to_scalar(s) for s in scalars]
+    if len(points) != len(multipliers):
+        # the library would silently go by the shorter list
+        raise ValueError(f"{len(points)} points, {len(multipliers)} scalars")
+    return G1Point.multiexp_unchecked(list(points), multipliers)
+
+
+def _product_is_one(pairs: Sequence[tuple[G1Point, G2Point]]) -> bool:
+    """Whether the product of the pairings is one; points are trusted to be in their groups."""
+    return GT.pairing_check([p for p, _ in pairs], [q for _, q in pairs])

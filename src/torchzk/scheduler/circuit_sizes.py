@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torchzk.circuits.circuit import AnyCircuit, WitnessBytes
+from torchzk.groth16.density import expected_lengths
 from torchzk.groth16.keys import QueryLengths
-from torchzk.groth16.lengths import expected_lengths
 from torchzk.groth16.r1cs import Block, R1cs, SparseRows
 from torchzk.params.domains import Domain
 
