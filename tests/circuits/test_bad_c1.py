@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 
 from bad_input import Change, R, drop, put, put_inside
 from c1_samples import compact, parsed, proofs, same, sample
+from torchzk.circuits import layout_json
 from torchzk.circuits.c1 import C1
 from torchzk.circuits.c1_file import read_c1
+from torchzk.circuits.json_input import Node, parse_json
 from torchzk.circuits.porep_shapes import porep_shape
 from torchzk.errors import InputError
 
@@ -69,7 +72,10 @@ RULES: list[tuple[Change, str]] = [
     (put(vanilla_proofs={"StackedDrg2KiBV1": []}), "must have 1 elements, has 0"),
     (put(vanilla_proofs={"StackedDrg2KiBV1": [[]]}), r"\[0\]: must have 2 elements, has 0"),
     (put(vanilla_proofs={"StackedDrg2KiBV1": [[1, 2]]}), rf"{FIRST}: must be an object, is 1"),
-    (put(vanilla_proofs={"StackedDrg2KiBV1": [["value 0 of the text"] * 2]}), "be an object"),
+    (
+        put(vanilla_proofs={"StackedDrg2KiBV1": [["value of the text, number 0"] * 2]}),
+        "be an object",
+    ),
     (at("extra", 0), rf"{FIRST}: the key 'extra' is unknown"),
     (at(f"{COLUMN}.index", 64), rf"{FIRST}.{COLUMN}.index: must be in 0..63, is 64"),
     (at(f"{COLUMN}.index", -1), "index: must be in 0..63, is -1"),
@@ -284,7 +290,27 @@ def test_cutting_changes_nothing(place: float, length: int, text: str) -> None:
     if isinstance(slow, C1):
         assert isinstance(fast, C1) and same(fast, slow)
     else:
-        assert isinstance(fast, str)
+        assert fast == slow
+
+
+def test_a_fault_is_found_without_reading_all_the_slow_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+
+    def parse(data: bytes, document: str) -> Node:
+        read.append(len(data))
+        return parse_json(data, document)
+
+    monkeypatch.setattr(layout_json, "parse_json", parse)
+    data = sample("sector2k_a_c1.json")
+    for name, where, most in (("leaf", "[0][0].comm_d_proofs", 0.6), ("ticket", "ticket", 0.02)):
+        read.clear()
+        with pytest.raises(InputError, match=re.escape(where)):
+            read_c1(
+                data.replace(b'"%s":[' % name.encode(), b'"%s":[999,' % name.encode(), 1), SMALL
+            )
+        assert len(read) == 1 and read[0] < most * len(data)
 
 
 @settings(max_examples=60, deadline=None)

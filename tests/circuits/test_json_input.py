@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -26,14 +27,32 @@ from torchzk.errors import InputError
         (b'["NaN", \n NaN]', "NaN at line 2 column 2 is no number"),
         (b"[-Infinity]", "-Infinity at line 1 column 2"),
         (b'{"a": ' + b"7" * 1_000_000 + b"}", "a number at line 1 column 7 has too many digits"),
-        (b"[" * 200_000, "is nested too deep"),
-        (b'{"a":' * 200_000, "is nested too deep"),
+        (b"[" * 10_000, "is nested too deep"),
+        (b'{"a":' * 2_000, "is nested too deep"),
         (b'"' + b"a" * 100_000, "Unterminated string"),
     ],
 )
 def test_refused(text: bytes, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_json(text, "job")
+
+
+@pytest.mark.parametrize(
+    "piece", [b"[],", b"{},", b'{"":{}},', b'"ab",', b"300,", b"1.5,", b"[9,9,9,9,9,9,9],"]
+)
+def test_memory_is_bounded_before_any_is_taken(piece: bytes) -> None:
+    text = b"[" + piece * ((1 << 19) // len(piece)) + b"0]"
+    tracemalloc.start()
+    try:
+        parse_json(text, "job")
+        dense = False
+    except InputError as e:
+        dense = "no job has so many in so few" in str(e)
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert dense == (piece in (b"[],", b"{},", b'{"":{}},', b'"ab",'))
+    assert peak < (len(text) // 2 if dense else 13 * len(text))
 
 
 def node(text: str) -> Node:

@@ -2,8 +2,8 @@
 
 `read_values` walks parsed JSON and names the place of every fault. It is slow where a file holds
 ten million numbers, so `cut_values` finds values in the compact text that serde writes with a few
-vector operations, and leaves a short document that refers to them. What it does not recognise
-stays in the document for `read_values`. `read_text` is both, for a document with such values.
+vector operations, and leaves a document that refers to them. What it does not recognise stays in
+the document for `read_values`. `read_text` is both, for a document with such values.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ _BYTE_DIGITS = 3
 _INTEGER_DIGITS = 18
 _MORE_DIGITS = _INTEGER_DIGITS - 1
 _THREADS = 8
+_REFERENCE = "value of the text, number"
+"""What strings say that stand for values."""
 
 
 @dataclass
@@ -50,11 +52,17 @@ class Cut:
     """Values cut out of a text; each is referred to once, in order."""
 
     values: list[Values] = field(default_factory=list)
+    places: list[tuple[int, int]] = field(default_factory=list)
+    """Where in the text each began and ended."""
     taken: int = 0
 
     def refers(self, value: object) -> bool:
         """Whether `value` is the string that stands for the next values."""
-        return self.taken < len(self.values) and value == _reference(self.taken)
+        return (
+            self.taken < len(self.values)
+            and isinstance(value, str)
+            and value.rstrip(" ") == _reference(self.taken)
+        )
 
     def take(self, reference: object) -> Values | None:
         """The next values, if `reference` is the string that stands for them."""
@@ -77,12 +85,17 @@ def read_text(data: bytes, document: str, layout: Layout, read: Callable[[Node, 
         InputError: As `parse_json` and `read`.
     """
     text, cut = cut_values(data, layout)
-    if cut.values:
-        try:
-            return read(parse_json(text, document), cut)
-        except InputError:
-            # the whole text has the same fault, with its own words and place
-            pass
+    try:
+        root = parse_json(text, document)
+    except InputError:
+        # once more with all else where it was, for line and column
+        root = parse_json(_replaced(data, cut, padded=True), document)
+    try:
+        return read(root, cut)
+    except InputError as e:
+        if _REFERENCE not in str(e):
+            raise
+    # the whole text has the same fault, in its own words
     return read(parse_json(data, document), Cut())
 
 
@@ -134,11 +147,11 @@ class _Sink:
 
 
 def cut_values(data: bytes, layout: Layout) -> tuple[bytes, Cut]:
-    """The text without the compact values of `layout` that it begins with, and these.
+    """The text without the compact values of `layout` that are in it, and these.
 
     Keys may be in the order of the layout, or sorted. In the values' place are strings that
     `read_values` knows. Whatever `data` is, reading the result as JSON and then as values is
-    reading `data` so, but for the words of an error.
+    reading `data` so, but for what an error says of a place in the text, or of such a string.
     """
     for written in (layout, sorted_by_key(layout)):
         text, cut = _cut_as_written(data, layout, written)
@@ -153,20 +166,27 @@ def _cut_as_written(data: bytes, layout: Layout, written: Layout) -> tuple[bytes
     # vector operations let other threads run
     with ThreadPoolExecutor(_THREADS) as pool:
         found = list(pool.map(lambda at: _compact_values(data[slice(*at)], known), places))
-    rest: list[bytes] = []
     cut = Cut()
-    end = 0
-    for (start, stop), values in zip(places, found, strict=True):
+    for at, values in zip(places, found, strict=True):
         if values is None:
-            break
+            continue
         if written != layout:
             elements, integers = _places(layout, written)
             values = Values(values.elements[elements], values.integers[integers])
-        rest += [data[end:start], b'"%s"' % _reference(len(cut.values)).encode()]
         cut.values.append(values)
+        cut.places.append(at)
+    return _replaced(data, cut), cut
+
+
+def _replaced(data: bytes, cut: Cut, *, padded: bool = False) -> bytes:
+    """A text with strings that stand for what was cut out of it, `padded` as long as that was."""
+    rest: list[bytes] = []
+    end = 0
+    for number, (start, stop) in enumerate(cut.places):
+        said = _reference(number).encode()
+        rest += [data[end:start], b'"%s"' % (said.ljust(stop - start - 2) if padded else said)]
         end = stop
-    rest.append(data[end:])
-    return b"".join(rest), cut
+    return b"".join((*rest, data[end:]))
 
 
 @lru_cache(maxsize=16)
@@ -185,11 +205,11 @@ def _order(wanted: tuple[str, ...], known: tuple[str, ...]) -> Places:
 
 
 def _reference(number: int) -> str:
-    return f"value {number} of the text"
+    return f"{_REFERENCE} {number}"
 
 
 def _candidates(data: bytes, known: Template) -> Iterator[tuple[int, int]]:
-    """Where values seem to be, up to the first that cannot be one by its length."""
+    """Where values seem to be, by their first keys and their lengths."""
     skeleton = known.skeleton.tobytes()
     longest = len(skeleton) + _MORE_DIGITS * len(known.is_integer)
     first_key = skeleton[: skeleton.index(b":") + 1]
@@ -204,9 +224,8 @@ def _candidates(data: bytes, known: Template) -> Iterator[tuple[int, int]]:
         else:
             found = ending.search(data, start)
             stop = found.end() if found else 0
-        if not len(skeleton) <= stop - start <= longest:
-            return
-        yield start, stop
+        if len(skeleton) <= stop - start <= longest:
+            yield start, stop
         start = following
 
 
