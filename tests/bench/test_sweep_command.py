@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.small_proofs import ProvableCircuit
+from torchzk import ops
 from torchzk.bench import sweep_prover
 from torchzk.bench.__main__ import run as bench
 from torchzk.circuits.post_shapes import post_shape
@@ -62,7 +63,8 @@ def test_a_sweep_that_was_stopped_is_taken_up(monkeypatch: pytest.MonkeyPatch) -
     assert bench([*flags, "this"]) == 0
     assert [row["policy"] for row in rows()] == ALL
     for row in rows():
-        assert row["right"] and (row["sectors"], row["devices"]) == (1, 1)
+        assert row["right"] and not row["replanned"]
+        assert (row["sectors"], row["devices"]) == (1, 1)
         assert row["partitions"] == row["most_partitions"] == 1
         assert row["waited_for_key_s"] == 0 and 0 < row["busy"] <= 1
         folder = Path(row["run"])
@@ -80,20 +82,16 @@ def test_a_sweep_that_was_stopped_is_taken_up(monkeypatch: pytest.MonkeyPatch) -
     assert [row["policy"] for row in rows()] == ALL
 
 
-def test_what_repeats_another_setting_is_not_run(capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ["--policies", "two-locks", "--workers", "1,2", "--partitions", "1", "--json"]
-    assert bench([*FLAGS, *flags]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert [row["workers"] for row in rows()] == [row["workers"] for row in report["rows"]] == [1]
-    name = "two-locks, 2 workers, 1 in flight, key on device"
-    assert report["repeats"] == [{"circuit": "window2k", "setting": name, "as_workers": 1}]
-    assert report["left_out"] == []
-
-
-def test_early_witnesses_have_rows_of_their_own() -> None:
-    flags = [*FLAGS, "--policies", "two-locks", "--partitions", "1", "--commit", "x", "--resume"]
+def test_repeats_are_not_run_and_early_witnesses_have_rows_of_their_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flags = [*FLAGS, "--policies", "two-locks", "--partitions", "1", "--workers", "1,2"]
     for more in ([], ["--early-witness"]):
-        assert bench([*flags, *more]) == 0
+        assert bench([*flags, "--commit", "x", "--resume", "--json", *more]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert [row["workers"] for row in report["rows"]] == [1] and report["left_out"] == []
+        name = "two-locks, 2 workers, 1 in flight, key on device"
+        assert report["repeats"] == [{"circuit": "window2k", "setting": name, "as_workers": 1}]
     plain, early = rows()
     assert (plain["early_witness"], early["early_witness"]) == (False, True)
     assert plain["proof_sha256"] == early["proof_sha256"] and plain["right"] and early["right"]
@@ -133,3 +131,19 @@ def test_rows_that_cannot_be_read_are_said(capsys: pytest.CaptureFixture[str]) -
     ROWS.write_text("no row\n")
     assert bench([*FLAGS, "--resume"]) == 2
     assert "no rows of a sweep that could be taken up" in capsys.readouterr().err
+
+
+def test_a_row_says_that_memory_ran_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls = ops.quotient, list[int]()
+
+    def scarce(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        # the first is the warm up's
+        if len(calls) == 2:
+            raise MemoryError
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(ops, "quotient", scarce)
+    assert bench([*FLAGS, "--policies", "two-locks", "--partitions", "1"]) == 0
+    (row,) = rows()
+    assert row["replanned"] and row["right"] and len(calls) == 3

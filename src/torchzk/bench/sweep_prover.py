@@ -32,7 +32,6 @@ from torchzk.groth16.verifier import verify_batch
 from torchzk.scheduler.device_clocks import clocks_of
 from torchzk.scheduler.kernel_profile import KernelWatch
 from torchzk.scheduler.key_store import Keys
-from torchzk.scheduler.plan import Plan
 from torchzk.scheduler.proof_work import ProofWork, UnreadWork
 from torchzk.scheduler.service import Limits
 from torchzk.scheduler.session import Session
@@ -80,8 +79,6 @@ class ServiceProver:
     _path: Path = field(default_factory=Path)
     _job: Job | None = None
     _sessions: list[Session] = field(default_factory=list)
-    _plans: list[Plan] = field(default_factory=list)
-    """Of the place, one a device; where memory runs out, a session goes by another from then on."""
     _keys: list[Keys] = field(default_factory=list)
     """One a device; the same on all if it lies on the host."""
 
@@ -133,11 +130,11 @@ class ServiceProver:
         self._settle(setting.limit)
         for device in self.place.devices:
             free(device)
-        self._plans = []
         for session, keys in zip(self._sessions, self._keys, strict=True):
             if session.device.type == "cuda" and keys.stays == to_host:
                 raise ResourceError(f"{setting.name}: the key does not stay on {session.device}")
-            self._plans.append(session.plan_for(key_stays=keys.stays))
+            # says so if a partition does not fit
+            session.plan_for(key_stays=keys.stays)
         with self.place.watcher.span("warm up"):
             self._warm_up()
 
@@ -157,11 +154,15 @@ class ServiceProver:
                 with place.watcher.span("attach profiler"):
                     run.watch.attach()
             sites = self._within(run, setting)
+            plans = [site.plan() for site in sites]
             run.planned |= sites[0].session.stage_bytes
             start = time.perf_counter_ns()
             proofs = self._through(sites, setting, sectors)
             record = run.record()
-            replanned = [site.session.plan for site in sites] != self._plans
+            # where memory runs out, a session goes by another plan from then on
+            replanned = any(
+                site.session.plan is not before for site, before in zip(sites, plans, strict=True)
+            )
         folder = run.folder()
         digests = frozenset(hashlib.sha256(proof).digest() for proof in proofs)
         return Proven(
