@@ -141,7 +141,7 @@ def add_job_flags(parser: Parser) -> None:
         metavar="JOB",
         help="the job, or a C1 output, or a folder of such; again for several at once",
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="of a device")
+    parser.add_argument("--workers", type=int, metavar="N", help="threads a device that prove")
     names = get_args(get_type_hints(Config)["policy"])
     parser.add_argument("--policy", choices=names, help="what a worker holds a device for")
 

@@ -92,9 +92,8 @@ def _look_over(screen: cli.Screen, configs: Mapping[str, Config], watched: Timel
     with watched.span("plans"):
         plans = [_plan(name, config) for name, config in configs.items()]
     head = ("config", "circuit", "runs on", "keys", "input")
-    print_titled(
-        screen.console, "what would run where", head, [tuple(p[h] for h in head) for p in plans]
-    )
+    places = [tuple(plan[h] for h in head) for plan in plans]
+    print_titled(screen.console, "what would run where", head, places, whole=2)
     by_need: dict[str, list[str]] = {}
     for plan in plans:
         by_need.setdefault(plan["takes"], []).append(plan["config"])

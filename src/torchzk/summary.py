@@ -150,13 +150,17 @@ def print_facts(console: Console, rows: Iterable[tuple[str, str, str]]) -> None:
 
 
 def print_titled(
-    console: Console, title: str, head: Sequence[str], rows: Iterable[Sequence[str]]
+    console: Console, title: str, head: Sequence[str], rows: Iterable[Sequence[str]], whole: int = 0
 ) -> None:
-    """A table under a title; without a head where all its names are empty. What is bad is red."""
+    """A table under a title; without a head where all its names are empty. What is bad is red.
+
+    Args:
+        whole: How many columns are wide enough for all that is in them; others may be folded.
+    """
     console.print(Text(title, "bold"))
     table = Table(box=box.SIMPLE, show_header=any(head), pad_edge=False)
-    for name in head:
-        table.add_column(name, overflow="fold")
+    for i, name in enumerate(head):
+        table.add_column(name, overflow="fold", no_wrap=i < whole)
     for row in rows:
         bad = [cell == "WRONG" or cell.endswith("absent") for cell in row]
         table.add_row(*(Text(c, "bold red" if b else "") for c, b in zip(row, bad, strict=True)))
