@@ -93,7 +93,7 @@ def _look_over(screen: cli.Screen, configs: Mapping[str, Config], watched: Timel
         plans = [_plan(name, config) for name, config in configs.items()]
     head = ("config", "circuit", "runs on", "keys", "input")
     places = [tuple(plan[h] for h in head) for plan in plans]
-    print_titled(screen.console, "what would run where", head, places, whole=2)
+    print_titled(screen.console, "what would run where", head, places, whole=1)
     by_need: dict[str, list[str]] = {}
     for plan in plans:
         by_need.setdefault(plan["takes"], []).append(plan["config"])
@@ -158,7 +158,7 @@ def _plan(name: str, config: Config) -> dict[str, str]:
         path = config.key_cache / f"{config.circuit.kind}_{config.circuit.sector_size}.params"
         keys = "dev, cached" if path.is_file() else "dev, not made yet"
     elif config.keys == "dev-in-memory":
-        keys = "dev, made in memory"
+        keys = "dev-in-memory"
     elif config.keys == "official":
         keys = f"official, of {config.parameter_folder}"
     else:
