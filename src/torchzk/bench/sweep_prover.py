@@ -146,7 +146,8 @@ class ServiceProver:
         """
         place = self.place
         title = f"sweep {self.session.circuit.name}: {setting.name}"
-        with open_run(place.runs, title, place.warn, {"sectors": str(sectors)}) as run:
+        facts = {"sectors": str(sectors)} | ({"witness": "early"} if place.early_witness else {})
+        with open_run(place.runs, title, place.warn, facts) as run:
             run.drawn = place.pictures
             run.clock = clocks_of(place.devices)
             if place.profile_seconds is not None:
