@@ -47,7 +47,7 @@ def command(open_engine: OpenEngine) -> cli.Command:
         config = load_serve_config(args.config)
         check_credentials(config)
         if args.check_config:
-            circuits = [f"{c.kind}-{c.sector_size}" for c in config.circuits]
+            circuits = [circuit.name for circuit in config.circuits]
             screen.answer(f"would listen on {config.listen}, and serve {', '.join(circuits)}")
             return {"listen": config.listen, "circuits": circuits}
         check_free(config)

@@ -175,6 +175,13 @@ def test_what_a_service_refuses_has_its_exit_code(
     assert (asked.code, asked.report["error"]) == (code, error), asked.report
 
 
+def test_a_proxy_is_not_asked_for_what_is_on_this_machine(
+    capsys: pytest.CaptureFixture[str], where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("grpc_proxy", "http://127.0.0.1:9")
+    assert Asked(capsys, "status", "-a", where).code == 0
+
+
 def test_keys_status_and_metrics(capsys: pytest.CaptureFixture[str], where: str) -> None:
     assert Asked(capsys, "preload", "wpost-32g", "-a", where).out == "wpost-32g loaded in 1500 ms\n"
     assert Asked(capsys, "preload", "wpost-32g", "-a", where).out == "wpost-32g already loaded\n"
@@ -292,7 +299,7 @@ def test_serve_checks_its_config_first(tmp_path: Path) -> None:
     assert "token_file: " in json.loads(out)["message"]
     with serve("--config", write_config(tmp_path), "--check-config", "--json") as process:
         out, said = process.communicate(timeout=120)
-    assert process.returncode == 0 and json.loads(out)["circuits"] == ["winning-2048"]
+    assert process.returncode == 0 and json.loads(out)["circuits"] == ["winning-2KiB"]
     assert "proves nothing" not in said
 
 
@@ -305,7 +312,7 @@ def test_serve_says_what_is_taken_before_it_loads_anything(tmp_path: Path, where
         assert f"{key}: cannot listen on {where}: another process does" in said
     with serve("--config", write_config(tmp_path, "listen: 127.0.0.1:7\n"), "--check-config") as p:
         out, _ = p.communicate(timeout=120)
-    assert out == "would listen on 127.0.0.1:7, and serve winning-2048\n"
+    assert out == "would listen on 127.0.0.1:7, and serve winning-2KiB\n"
 
 
 def test_neither_command_waits_for_torch() -> None:

@@ -170,6 +170,7 @@ def test_configs_that_are_refused(tmp_path: Path, text: str, message: str) -> No
         ("[]", "circuits: names none"),
         ("[{kind: window, sector_size: 2KiB}]", r"circuits\[0\].keys: missing"),
         ("[" + "{kind: window, sector_size: 2KiB, keys: dev}, " * 2 + "]", "the same one twice"),
+        ("[{kind: window, sector_size: 3KiB, keys: dev}]", r"\[0\]\.sector_size: no .* 3072 bytes"),
     ],
 )
 def test_circuits_that_are_refused(tmp_path: Path, circuits: str, message: str) -> None:

@@ -125,10 +125,12 @@ def connected(service: Service) -> Iterator[Client]:
             f"--token-file: {target} is another machine, and without TLS everybody on the way"
             " reads the token; give --ca, or an https:// address"
         )
+    # a machine's proxy is for what is beyond it
+    options = [*_OPTIONS, ("grpc.enable_http_proxy", 0)] if _is_loopback(target) else _OPTIONS
     with (
-        grpc.secure_channel(target, credentials, _OPTIONS)
+        grpc.secure_channel(target, credentials, options)
         if credentials
-        else grpc.insecure_channel(target, _OPTIONS)
+        else grpc.insecure_channel(target, options)
     ) as channel:
         yield Client(channel, service.address, token)
 

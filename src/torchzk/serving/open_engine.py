@@ -52,6 +52,8 @@ def open_engine(config: ServeConfig, warn: Callable[[str], None]) -> Iterator[Du
         _compile(circuits[0].sessions, warn)
         for circuit, served in zip(circuits, config.circuits, strict=True):
             if served.preload:
+                # which may take minutes, and nobody answers yet
+                log("loading", circuit=circuit.name)
                 loaded = circuit.preload()
                 metrics.key_loaded(loaded.seconds)
                 log("preload", circuit=circuit.name, seconds=loaded.seconds)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from torchzk import strict_yaml
+from torchzk.circuits.sectors import SECTOR_SHAPES
 from torchzk.config import CircuitConfig, Config, RunsLimit, cache_folder, find_config
 from torchzk.errors import ConfigError
 from torchzk.strict_yaml import ByteSize, Seconds
@@ -32,6 +33,16 @@ class ServedCircuit:
 
     preload: bool = True
     """Whether its key is loaded before the first request is taken."""
+
+    def __post_init__(self) -> None:
+        if self.sector_size not in SECTOR_SHAPES:
+            sizes = ", ".join(shape.name for shape in SECTOR_SHAPES.values())
+            raise ConfigError(f"sector_size: no sector has {self.sector_size} bytes, but {sizes}")
+
+    @property
+    def name(self) -> str:
+        """The circuit's, such as `window-2KiB`."""
+        return f"{self.kind}-{SECTOR_SHAPES[self.sector_size].name}"
 
 
 @dataclass(frozen=True, kw_only=True)
