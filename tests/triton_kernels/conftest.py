@@ -32,8 +32,14 @@ if importlib.util.find_spec("triton") is None:
     collect_ignore += [*KERNEL_TESTS, *_HOST]
 else:
     if INTERPRETED:
-        from triton_kernels import memory_interpreter, ntt_interpreter, ptx_interpreter
+        from triton_kernels import (
+            memory_interpreter,
+            ntt_interpreter,
+            ptx_interpreter,
+            quick_interpreter,
+        )
 
+        quick_interpreter.install()
         ptx_interpreter.install()
         memory_interpreter.install()
         ntt_interpreter.install()
@@ -99,6 +105,19 @@ def anew(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     PLANS.drop()
     yield
     PLANS.drop()
+
+
+@pytest.fixture
+def quick_inverse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inversions by integers where kernels are interpreted.
+
+    Division steps are tested by themselves, and as part of a whole multi-scalar multiplication.
+    """
+    if INTERPRETED:
+        from torchzk.triton_kernels import divsteps
+        from triton_kernels import quick_interpreter
+
+        monkeypatch.setattr(divsteps, "inverse", quick_interpreter.inverse)
 
 
 @pytest.fixture

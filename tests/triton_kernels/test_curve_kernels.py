@@ -22,7 +22,7 @@ from triton_kernels.samples import tuned
 
 pytestmark = pytest.mark.usefixtures("asm")
 both = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
-lanes = pytest.mark.parametrize("max_lanes", [1 << 14, 4], ids=["alone", "together"])
+ALONE, TOGETHER = 1 << 14, 4
 
 
 def some_points(curve: Curve, n: int, seed: int) -> list[Point]:
@@ -34,9 +34,12 @@ def some_points(curve: Curve, n: int, seed: int) -> list[Point]:
     return random.Random(seed).choices(known, k=n)
 
 
+# four pairs at the most are alone in their lanes however many there may be
 @both
-@lanes
-@pytest.mark.parametrize("n", [0, 1, 32, 33])
+@pytest.mark.parametrize(
+    ("n", "max_lanes"), [(n, ALONE) for n in (0, 1, 32, 33)] + [(n, TOGETHER) for n in (32, 33)]
+)
+@pytest.mark.usefixtures("quick_inverse")
 def test_pairs(device: torch.device, curve: Curve, n: int, max_lanes: int) -> None:
     """With an inversion for each pair, or one for the pairs of a lane and then for the lanes."""
     p, q = some_points(curve, n, seed=n), some_points(curve, n, seed=n + 1)
@@ -44,14 +47,12 @@ def test_pairs(device: torch.device, curve: Curve, n: int, max_lanes: int) -> No
     expected = [integers.add(curve, x, y) for x, y in zip(p, q, strict=True)]
     with tuned({"lanes of pairs": max_lanes, "inverted alone": 8 * max_lanes}):
         got = kernels.add_affine(a, b, curve)
-        again = kernels.add_affine(a, b, curve)
     assert rows_to_points(got, curve) == expected
-    assert torch.equal(again, got)
 
 
 @both
-@lanes
-@pytest.mark.parametrize("n", [1, 2, 19])
+@pytest.mark.parametrize(("n", "max_lanes"), [(1, ALONE), (2, ALONE), (19, ALONE), (19, TOGETHER)])
+@pytest.mark.usefixtures("quick_inverse")
 def test_neighbours(device: torch.device, curve: Curve, n: int, max_lanes: int) -> None:
     p = some_points(curve, n, seed=n)
     with tuned({"lanes of pairs": max_lanes}):
@@ -63,7 +64,8 @@ def test_neighbours(device: torch.device, curve: Curve, n: int, max_lanes: int) 
 
 
 @both
-@lanes
+@pytest.mark.parametrize("max_lanes", [ALONE, TOGETHER], ids=["alone", "together"])
+@pytest.mark.usefixtures("quick_inverse")
 def test_named_pairs(device: torch.device, curve: Curve, max_lanes: int) -> None:
     """With signs, singles, and singles of infinite points with a sign."""
     p, rng = some_points(curve, 12, seed=2) + [None], random.Random(3)

@@ -196,6 +196,7 @@ def test_bit_sums_of_nothing_and_of_too_much(device: torch.device) -> None:
 
 @both
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
+@pytest.mark.usefixtures("quick_inverse")
 def test_batch_addition(device: torch.device, curve: Curve, n: int) -> None:
     known = [p for _, p in multiples(curve, n, seed=n + 3)]
     rows = points_to_rows(known, curve, device)

@@ -40,7 +40,7 @@ def test_matches_the_reference(device: torch.device, name: str, log_n: int) -> N
     x = pack(sample(FR, domain.size, log_n), FR, device)
     before = x.clone()
     expected = getattr(reference, name)(x, domain)
-    for _ in range(2):
+    for _ in range(1 if INTERPRETED else 2):
         assert torch.equal(getattr(kernels, name)(x, domain), expected)
     assert torch.equal(x, before)
 

@@ -33,7 +33,7 @@ def test_matches_the_reference(device: torch.device, log_n: int) -> None:
     a, b, c = (pack(sample(FR, domain.size, seed), FR, device) for seed in range(3))
     before = [x.clone() for x in (a, b, c)]
     expected = reference(a, b, c, domain)
-    for _ in range(2):
+    for _ in range(1 if INTERPRETED else 2):
         assert torch.equal(quotient(a, b, c, domain), expected)
     assert all(torch.equal(x, y) for x, y in zip((a, b, c), before, strict=True))
 

@@ -13,7 +13,7 @@ from torchzk.params import integers
 from torchzk.params.curves import CURVES, G1, Curve, Point
 from torchzk.triton_kernels import msm_reduce
 
-pytestmark = pytest.mark.usefixtures("asm")
+pytestmark = pytest.mark.usefixtures("asm", "quick_inverse")
 both = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
 
 
