@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fake_devices import FakeDevice, FakeJob, proof
 from serving.durable import FakeProver, Rig, request
 from torchzk.scheduler.worker_device import Device
+from torchzk.serving import job_store
 from torchzk.serving.engine import JobReport, ProofRequest
 from torchzk.timeline import Timeline
 
@@ -36,8 +37,13 @@ MOST_DEATHS = 4
 """A job that one more process dies at is given up, as it has to be."""
 
 
+# of two requests one is a file, the other in the database
+job_store._SMALL = 200
+
+
 def wanted(name: str) -> ProofRequest:
-    return request(name, n=len(name) % 3 + 2, name=name, takes={"compute": 0.004})
+    pad = "x" * (200 * (int(name[-1]) % 2))
+    return request(name, n=len(name) % 3 + 2, name=name, pad=pad, takes={"compute": 0.004})
 
 
 class TellingProver(FakeProver):
@@ -230,6 +236,7 @@ def check(lines: list[list[Any]], folder: Path, seen: Counter[str]) -> None:
     sql = sqlite3.connect(folder / "data" / "jobs.sqlite")
     rows = sql.execute("SELECT job_id, state FROM jobs").fetchall()
     (total,) = sql.execute("SELECT sum(jobs) FROM totals").fetchone()
+    assert sql.execute("SELECT count(*) FROM payloads").fetchone() == (0,)
     sql.close()
     assert accepted <= {name for name, _ in rows} and {s for _, s in rows} == {"completed"}
     assert total == len(rows), "a job ended twice"

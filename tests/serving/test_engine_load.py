@@ -152,6 +152,7 @@ def test_each_accepted_job_ends_once_and_in_the_right_state(tmp_path: Path) -> N
         assert list((tmp_path / "payloads").iterdir()) == []
     with sqlite3.connect(tmp_path / "jobs.sqlite") as sql:
         assert sql.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert sql.execute("SELECT count(*) FROM payloads").fetchone() == (0,)
     sql.close()
 
 

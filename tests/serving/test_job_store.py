@@ -13,6 +13,7 @@ import pytest
 
 from serving.durable import request
 from torchzk.errors import NotFoundError, ProtocolError, ResourceError, StoreError
+from torchzk.serving import job_store, payload
 from torchzk.serving.engine import JobSeconds, JobState, Priority, ProofKind, ProofRequest
 from torchzk.serving.job_store import JobStore
 from torchzk.serving.job_table import JobEnd, JobRow
@@ -22,6 +23,21 @@ from torchzk.serving.job_table import JobEnd, JobRow
 def store(tmp_path: Path) -> Iterator[JobStore]:
     with JobStore(tmp_path / "data", patience=0.1) as opened:
         yield opened
+
+
+@pytest.fixture
+def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No payload is small."""
+    monkeypatch.setattr(job_store, "_SMALL", 0)
+
+
+@pytest.fixture(params=["in the database", "in files"])
+def anywhere(request: pytest.FixtureRequest) -> bool:
+    """Payloads are here or there; whether in files."""
+    files: bool = request.param == "in files"
+    if files:
+        request.getfixturevalue("in_files")
+    return files
 
 
 def accept(store: JobStore, wanted: ProofRequest) -> JobRow:
@@ -40,9 +56,13 @@ def end(
 
 
 def payloads(store: JobStore) -> list[str]:
-    return sorted(path.name for path in (store.folder / "payloads").iterdir())
+    """Digests of those in files and of those in the database."""
+    files = [path.name for path in (store.folder / "payloads").iterdir()]
+    rows = store._table._sql.execute("SELECT lower(hex(digest)) FROM payloads")
+    return sorted([*files, *(digest for (digest,) in rows)])
 
 
+@pytest.mark.usefixtures("anywhere")
 def test_what_was_accepted_is_there_again(tmp_path: Path) -> None:
     wanted = ProofRequest(
         request_id="wdpost-1000-3-[12 200 7]\n\0,é",
@@ -80,7 +100,9 @@ def test_what_was_accepted_is_there_again(tmp_path: Path) -> None:
         assert again.registered_proof == 3 and again.miner_id == 2**63
 
 
-def test_every_commit_is_synced(store: JobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_commit_is_synced(
+    store: JobStore, monkeypatch: pytest.MonkeyPatch, anywhere: bool
+) -> None:
     sql = store._table._sql
     assert sql.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert sql.execute("PRAGMA synchronous").fetchone() == (2,)
@@ -93,6 +115,10 @@ def test_every_commit_is_synced(store: JobStore, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(os, "fsync", fsync)
     row = accept(store, request())
+    if not anywhere:
+        # with the row's own commit
+        assert synced == []
+        return
     file, folder = synced
     assert row.digest.hex() in file and Path(folder) == store.folder / "payloads"
 
@@ -144,6 +170,7 @@ def test_a_job_ends_once_and_all_of_several_or_none(store: JobStore) -> None:
     assert store.totals() == {(ProofKind.WINDOW, JobState.COMPLETED): 1}
 
 
+@pytest.mark.usefixtures("in_files")
 def test_payloads_are_kept_as_long_as_a_job_needs_them(tmp_path: Path) -> None:
     with JobStore(tmp_path) as store:
         one, two = accept(store, request("1")), accept(store, request("2"))
@@ -165,6 +192,23 @@ def test_payloads_are_kept_as_long_as_a_job_needs_them(tmp_path: Path) -> None:
         assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
 
 
+def test_small_payloads_go_with_the_last_job_that_needs_them(tmp_path: Path) -> None:
+    with JobStore(tmp_path) as store:
+        one, two = accept(store, request("1")), accept(store, request("2"))
+        large = accept(store, request("3", pad="x" * job_store._SMALL))
+        assert payloads(store) == sorted([one.digest.hex(), large.digest.hex()])
+        assert [path.name for path in (tmp_path / "payloads").iterdir()] == [large.digest.hex()]
+        end(store, one)
+        assert store.request(two).digest() == one.digest and len(payloads(store)) == 2
+        for row, name in ((two, "small"), (large, "large")):
+            store.save_payload(row, tmp_path / name)
+            assert payload.decode((tmp_path / name).read_bytes(), row.digest)
+            end(store, row)
+            with pytest.raises(StoreError, match="cannot be read"):
+                store.request(row)
+        assert payloads(store) == []
+
+
 def test_jobs_are_forgotten_after_their_time_and_counted_for_ever(tmp_path: Path) -> None:
     now = 1000.0
     with JobStore(tmp_path, keep_seconds=50, clock=lambda: now) as store:
@@ -183,6 +227,7 @@ def test_a_folder_is_one_stores(tmp_path: Path) -> None:
     JobStore(tmp_path).close()
 
 
+@pytest.mark.usefixtures("anywhere")
 def test_a_locked_database_is_a_typed_error_and_nothing_is_lost(store: JobStore) -> None:
     row = accept(store, request("before"))
     other = sqlite3.connect(store.folder / "jobs.sqlite", isolation_level=None)
@@ -213,6 +258,7 @@ def test_a_full_disk_under_the_database(store: JobStore) -> None:
     assert len(store.pieces(row)) == there + 1
 
 
+@pytest.mark.usefixtures("in_files")
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_full_disk_under_a_payload(
     store: JobStore, monkeypatch: pytest.MonkeyPatch, call: str
@@ -228,6 +274,7 @@ def test_a_full_disk_under_a_payload(
     accept(store, request())
 
 
+@pytest.mark.usefixtures("in_files")
 def test_a_disk_that_fails_under_a_payload(
     store: JobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,68 +286,7 @@ def test_a_disk_that_fails_under_a_payload(
         accept(store, request())
 
 
-def no_database(path: Path) -> None:
-    path.write_bytes(b"this is not a database, but long enough to be looked at" * 100)
-
-
-def cut_short(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:5000])
-
-
-def torn(path: Path) -> None:
-    whole = bytearray(path.read_bytes())
-    whole[4096:12288] = os.urandom(8192)
-    path.write_bytes(whole)
-
-
-def newer(path: Path) -> None:
-    with sqlite3.connect(path) as sql:
-        sql.execute("PRAGMA user_version = 99")
-    sql.close()
-
-
-def others(path: Path) -> None:
-    with sqlite3.connect(path) as sql:
-        sql.execute("ALTER TABLE pieces RENAME TO parts")
-    sql.close()
-
-
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        (no_database, "is damaged"),
-        (cut_short, "is damaged"),
-        (torn, "is damaged"),
-        (newer, "is of version 99, this torchzk reads version 1"),
-        (others, "has other tables than a service's"),
-    ],
-)
-def test_a_database_that_is_none_is_refused_and_left_alone(
-    tmp_path: Path, damage: Callable[[Path], None], words: str
-) -> None:
-    with JobStore(tmp_path) as store:
-        for k in range(40):
-            accept(store, request(f"{k}", n=k))
-    path = tmp_path / "jobs.sqlite"
-    damage(path)
-    before = path.read_bytes()
-    for _ in range(2):
-        with pytest.raises(StoreError, match=words):
-            JobStore(tmp_path)
-    assert path.read_bytes() == before
-
-
-def test_who_looks_after_a_database_may_add_to_it(tmp_path: Path) -> None:
-    with JobStore(tmp_path) as store:
-        accept(store, request())
-    with sqlite3.connect(tmp_path / "jobs.sqlite") as sql:
-        sql.execute("CREATE INDEX mine ON jobs (kind)")
-        sql.execute("ANALYZE")
-    sql.close()
-    with JobStore(tmp_path) as store:
-        assert len(store.unfinished()) == 1
-
-
+@pytest.mark.usefixtures("in_files")
 @pytest.mark.parametrize(
     ("damage", "words"),
     [

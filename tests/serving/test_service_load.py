@@ -70,7 +70,8 @@ def check_disk(folder: Path, told: dict[str, tuple[str, str]]) -> None:
         assert sql.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         rows = sql.execute("SELECT job_id, state FROM jobs").fetchall()
         (total,) = sql.execute("SELECT sum(jobs) FROM totals").fetchone()
-        assert sql.execute("SELECT count(*) FROM pieces").fetchone() == (0,)
+        for table in ("pieces", "payloads"):
+            assert sql.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
     sql.close()
     assert {job: STATES[state] for job, state in rows} == told
     assert total == len(rows)

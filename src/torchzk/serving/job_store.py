@@ -1,7 +1,8 @@
 """Jobs that were accepted, on disk until some time after their end: `jobs.sqlite` and `payloads/`.
 
-A job is accepted once its payload and its row are synced to the disk, in this order. Whatever
-happens to the process afterwards, the next one finds the job, and the partitions proven so far.
+A job is accepted once its payload and its row are synced to the disk: both at once where the
+payload is small, otherwise in this order. Whatever happens to the process afterwards, the next one
+finds the job, and the partitions proven so far.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 
@@ -25,6 +26,9 @@ from torchzk.serving.payload_files import PayloadFiles
 
 _LEAST_FREE = 256 << 20
 """Bytes on the disk: a request of the largest size, and what is written of a job afterwards."""
+_SMALL = 256 << 10
+"""Bytes of a request's proofs that lie in the database, for one wait for the disk less than those
+that are files: a winning PoSt must not be late."""
 
 
 class JobStore:
@@ -109,37 +113,41 @@ class JobStore:
         there = self.same(request.request_id, digest)
         if there is not None:
             return there, True
-        with self._payloads.kept(digest, payload.encode(request)):
+        with self.write_payload(request, digest):
             now = self._clock()
             job_id = self._free_id(request.request_id)
-            self._table.insert(
-                JobRow(
-                    number=0,
-                    job_id=job_id,
-                    request_id=request.request_id,
-                    digest=digest,
-                    kind=request.kind,
-                    sector_size=request.sector_size,
-                    priority=request.priority,
-                    payload_bytes=sum(map(len, request.vanilla_proofs)),
-                    accepted_at=now,
-                    deadline=None if request.seconds is None else now + request.seconds,
-                )
+            row = JobRow(
+                number=0,
+                job_id=job_id,
+                request_id=request.request_id,
+                digest=digest,
+                kind=request.kind,
+                sector_size=request.sector_size,
+                priority=request.priority,
+                payload_bytes=_n_bytes(request),
+                accepted_at=now,
+                deadline=None if request.seconds is None else now + request.seconds,
             )
-        row = self._table.find(job_id)
-        assert row is not None
-        return row, False
+            small = b"".join(payload.encode(request)) if _is_small(request) else None
+            self._table.insert(row, small)
+        found = self._table.find(job_id)
+        assert found is not None
+        return found, False
 
     def write_payload(self, request: ProofRequest, digest: bytes) -> AbstractContextManager[None]:
-        """Write a payload ahead of `accept`, which then takes no longer than one commit.
+        """Write a payload that is large ahead of `accept`, which then takes one commit.
 
         It stays as long as the context lasts, and as a job has it.
         """
+        if _is_small(request):
+            return nullcontext()
         return self._payloads.kept(digest, payload.encode(request))
 
     def request(self, row: JobRow) -> ProofRequest:
         """What a job that has not ended is to prove; raises `StoreError` if it is damaged."""
-        return payload.decode(self._payloads.read(row.digest), row.digest)
+        small = self._table.payload(row.digest)
+        raw = self._payloads.read(row.digest) if small is None else small
+        return payload.decode(raw, row.digest)
 
     def save_payload(self, row: JobRow, path: Path) -> None:
         """Have a job's payload under a name in the store's folder as well, for good.
@@ -147,7 +155,11 @@ class JobStore:
         Raises:
             OSError: It cannot be had.
         """
-        self._payloads.save(row.digest, path)
+        small = self._table.payload(row.digest)
+        if small is None:
+            self._payloads.save(row.digest, path)
+        else:
+            path.write_bytes(small)
 
     def find(self, job_id: str) -> JobRow | None:
         """The job of that id, None if it was never there or has been forgotten."""
@@ -210,6 +222,15 @@ class JobStore:
             other = f"{request_id or 'job'}-{secrets.token_hex(8)}"
             if self._table.find(other) is None:
                 return other
+
+
+def _n_bytes(request: ProofRequest) -> int:
+    return sum(map(len, request.vanilla_proofs))
+
+
+def _is_small(request: ProofRequest) -> bool:
+    """Whether its payload lies in the database: by its proofs, and by how many there are."""
+    return _n_bytes(request) + len(request.vanilla_proofs) <= _SMALL
 
 
 def _lock(folder: Path) -> int:

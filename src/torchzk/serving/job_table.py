@@ -8,58 +8,15 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from torchzk.errors import NotFoundError, ProtocolError, ResourceError, StoreError, one_line
 from torchzk.serving.engine import JobSeconds, JobState, Priority, ProofKind
+from torchzk.serving.job_schema import WHAT_TO_DO, bring_up_to_date
 
-_VERSION = 1
-_SCHEMA = """
-CREATE TABLE jobs (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    job_id TEXT NOT NULL UNIQUE,
-    request_id TEXT NOT NULL,
-    digest BLOB NOT NULL,
-    kind TEXT NOT NULL,
-    sector_size INTEGER NOT NULL,
-    priority INTEGER NOT NULL,
-    payload_bytes INTEGER NOT NULL,
-    accepted_at REAL NOT NULL,
-    deadline REAL,
-    state TEXT NOT NULL,
-    cancelled INTEGER NOT NULL DEFAULT 0,
-    attempts INTEGER NOT NULL DEFAULT 0,
-    begun INTEGER NOT NULL DEFAULT 0,
-    ended_at REAL,
-    proof BLOB NOT NULL DEFAULT x'',
-    error_type TEXT NOT NULL DEFAULT '',
-    error_message TEXT NOT NULL DEFAULT '',
-    queue_wait REAL NOT NULL DEFAULT 0,
-    key_load REAL NOT NULL DEFAULT 0,
-    synthesis REAL NOT NULL DEFAULT 0,
-    device REAL NOT NULL DEFAULT 0,
-    total REAL NOT NULL DEFAULT 0
-) STRICT;
-CREATE INDEX jobs_by_request ON jobs (request_id, digest);
-CREATE INDEX jobs_by_state ON jobs (state, digest);
-CREATE INDEX jobs_by_end ON jobs (ended_at);
-CREATE TABLE pieces (
-    job INTEGER NOT NULL REFERENCES jobs (number) ON DELETE CASCADE,
-    partition INTEGER NOT NULL,
-    piece BLOB NOT NULL,
-    PRIMARY KEY (job, partition)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE totals (
-    kind TEXT NOT NULL,
-    state TEXT NOT NULL,
-    jobs INTEGER NOT NULL,
-    PRIMARY KEY (kind, state)
-) STRICT, WITHOUT ROWID;
-"""
 _SECONDS = tuple(f.name for f in fields(JobSeconds))
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -139,9 +96,16 @@ class JobTable:
         with self._writing() as sql:
             sql.execute("SELECT max(number) FROM jobs").fetchone()
 
-    def insert(self, row: JobRow) -> None:
-        """Accept a job; its `number` is not looked at."""
+    def insert(self, row: JobRow, payload: bytes | None) -> None:
+        """Accept a job, with its payload unless that is kept elsewhere.
+
+        Args:
+            row: Its `number` is not looked at.
+            payload: Stays until all jobs of its digest have ended.
+        """
         with self._writing() as sql:
+            if payload is not None:
+                sql.execute("INSERT OR IGNORE INTO payloads VALUES (?, ?)", (row.digest, payload))
             sql.execute(
                 "INSERT INTO jobs (job_id, request_id, digest, kind, sector_size, priority,"
                 " payload_bytes, accepted_at, deadline, state)"
@@ -188,6 +152,13 @@ class JobTable:
         with self._reading() as sql:
             query = "SELECT 1 FROM jobs WHERE state = ? AND digest = ? LIMIT 1"
             return sql.execute(query, (JobState.QUEUED.value, digest)).fetchone() is not None
+
+    def payload(self, digest: bytes) -> bytes | None:
+        """A payload that `insert` was given and somebody still waits for."""
+        with self._reading() as sql:
+            query = "SELECT payload FROM payloads WHERE digest = ?"
+            row = sql.execute(query, (digest,)).fetchone()
+            return bytes(row[0]) if row else None
 
     def proof(self, job_id: str) -> bytes:
         """The proof of a completed job, empty for others."""
@@ -264,18 +235,9 @@ class JobTable:
         (found,) = self._sql.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise self._damaged(found)
-        (version,) = self._sql.execute("PRAGMA user_version").fetchone()
-        if version not in (0, _VERSION):
-            raise StoreError(
-                f"{self._path}: is of version {version}, this torchzk reads version {_VERSION}; "
-                "run the torchzk that wrote it, or name another data folder"
-            )
-        if version == 0:
-            script = f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;"
-            self._sql.executescript(script)
-        # more than ours is who looks after it: an index, the statistics of ANALYZE
-        if not _our_schema() <= _schema_of(self._sql):
-            raise StoreError(f"{self._path}: has other tables than a service's; {_WHAT_TO_DO}")
+        fault = bring_up_to_date(self._sql)
+        if fault:
+            raise StoreError(f"{self._path}: {fault}")
 
     def _end(self, sql: sqlite3.Connection, end: JobEnd) -> None:
         row = sql.execute(
@@ -301,6 +263,12 @@ class JobTable:
             ),
         )
         sql.execute("DELETE FROM pieces WHERE job = ?", (number,))
+        sql.execute(
+            "DELETE FROM payloads WHERE digest = (SELECT digest FROM jobs WHERE number = ?)"
+            " AND NOT EXISTS"
+            " (SELECT 1 FROM jobs WHERE state = ? AND jobs.digest = payloads.digest)",
+            (number, JobState.QUEUED.value),
+        )
         sql.execute(
             "INSERT INTO totals VALUES (?, ?, 1)"
             " ON CONFLICT (kind, state) DO UPDATE SET jobs = jobs + 1",
@@ -357,26 +325,11 @@ class JobTable:
             # what SQLite says of sizes that a damaged file makes up, too
             raise StoreError(
                 f"{self._path}: SQLite has not the memory that it asks for, or it is damaged; "
-                f"{_WHAT_TO_DO}"
+                f"{WHAT_TO_DO}"
             ) from e
 
     def _damaged(self, why: object) -> StoreError:
-        return StoreError(f"{self._path}: is damaged: {one_line(why)}; {_WHAT_TO_DO}")
-
-
-_WHAT_TO_DO = "stop the service, and move the file away or put a backup in its place"
-
-
-def _schema_of(sql: sqlite3.Connection) -> set[tuple[str, str]]:
-    query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"
-    return set(sql.execute(query))
-
-
-@cache
-def _our_schema() -> set[tuple[str, str]]:
-    with closing(sqlite3.connect(":memory:")) as sql:
-        sql.executescript(_SCHEMA)
-        return _schema_of(sql)
+        return StoreError(f"{self._path}: is damaged: {one_line(why)}; {WHAT_TO_DO}")
 
 
 def _job_row(given: dict[str, Any]) -> JobRow:
