@@ -95,48 +95,6 @@ def test_on_curve(backend: Backend, device: torch.device, curve: Curve) -> None:
     assert not got[:-1].any()
 
 
-@both
-@pytest.mark.parametrize("n", [0, 1, 2, 5, 300])
-def test_xyzz_sums(device: torch.device, curve: Curve, n: int) -> None:
-    p, q = pairs(curve, n, seed=n + 1)
-    a, b = points_to_rows(p, curve, device), points_to_rows(q, curve, device)
-    expected = [known_sum(curve, x, y) for x, y in zip(p, q, strict=True)]
-
-    total = ops.xyzz_add_affine(ops.affine_to_xyzz(a, curve), b, curve)
-    assert rows_to_points(ops.xyzz_to_affine(total, curve), curve) == expected
-    # infinity is all zero, nothing else has ZZ = 0
-    assert (total[:, 2:].flatten(1) == 0).all(1).tolist() == [x is None for x in expected]
-    assert not total[torch.tensor([x is None for x in expected], dtype=torch.bool)].any()
-
-    # coordinates with ZZ other than 1, on either side and on both
-    again = ops.xyzz_add_affine(total, b, curve)
-    twice = [known_sum(curve, x, y) for x, y in zip(expected, q, strict=True)]
-    assert rows_to_points(ops.xyzz_to_affine(again, curve), curve) == twice
-    both_sides = ops.xyzz_add(total, again, curve)
-    assert rows_to_points(ops.xyzz_to_affine(both_sides, curve), curve) == [
-        known_sum(curve, x, y) for x, y in zip(expected, twice, strict=True)
-    ]
-
-
-@both
-def test_xyzz_equal_and_opposite_in_unequal_coordinates(device: torch.device, curve: Curve) -> None:
-    """2 g as a double and as 3 g - g have different ZZ, but are one point."""
-    g = curve.generator
-    one, three = ([integers.mul(curve, k, g)] for k in (1, 3))
-    minus = [integers.neg(curve, g)]
-    a, b, c = (points_to_rows(x, curve, device) for x in (one, three, minus))
-    double = ops.xyzz_add_affine(ops.affine_to_xyzz(a, curve), a, curve)
-    other = ops.xyzz_add_affine(ops.affine_to_xyzz(b, curve), c, curve)
-    assert not torch.equal(double, other)
-    four = ops.xyzz_to_affine(ops.xyzz_add(double, other, curve), curve)
-    assert rows_to_points(four, curve) == [integers.mul(curve, 4, g)]
-
-    opposite = ops.xyzz_add_affine(
-        ops.affine_to_xyzz(c, curve), points_to_rows(minus, curve, device), curve
-    )
-    assert not ops.xyzz_add(other, opposite, curve).any()
-
-
 def test_wrong_operands_are_refused(backend: Backend, device: torch.device) -> None:
     g1 = points_to_rows([G1.generator] * 3, G1, device)
     g2 = points_to_rows([G2.generator] * 3, G2, device)
@@ -147,20 +105,3 @@ def test_wrong_operands_are_refused(backend: Backend, device: torch.device) -> N
         backend.add_affine(g1, g1.to("meta"), G1)
     with pytest.raises(LayoutError):
         backend.on_curve(g2, G1)
-    with pytest.raises(LayoutError):
-        ops.xyzz_add(g1, g1, G1)
-    xyzz = ops.affine_to_xyzz(g1, G1)
-    with pytest.raises(LayoutError):
-        ops.xyzz_add(xyzz, xyzz[:1], G1)
-
-
-@both
-def test_xyzz_infinity_with_any_x_and_y(device: torch.device, curve: Curve) -> None:
-    g = points_to_rows([curve.generator], curve, device)
-    one = ops.affine_to_xyzz(g, curve)
-    infinite = one.clone()
-    infinite[:, 2:] = 0
-    assert not ops.xyzz_add(infinite, infinite, curve).any()
-    assert torch.equal(ops.xyzz_add(infinite, one, curve), one)
-    assert torch.equal(ops.xyzz_add(one, infinite, curve), one)
-    assert not ops.xyzz_to_affine(infinite, curve).any()

@@ -24,12 +24,10 @@ from torchzk.ops.sha256 import sha256
 from torchzk.ops.sha256_steps import sha256_steps
 from torchzk.ops.spmv import spmv, spmv_copies, spmv_transposed
 from torchzk.ops.values import classes, first_unsatisfied, from_mont_at
-from torchzk.ops.xyzz import affine_to_xyzz, xyzz_add, xyzz_add_affine, xyzz_to_affine
 
 __all__ = [
     "add",
     "add_affine",
-    "affine_to_xyzz",
     "batch_add",
     "batch_inverse",
     "bit_sums",
@@ -69,7 +67,4 @@ __all__ = [
     "spmv_transposed",
     "sub",
     "to_mont",
-    "xyzz_add",
-    "xyzz_add_affine",
-    "xyzz_to_affine",
 ]

@@ -49,7 +49,7 @@ def check_rows(points: torch.Tensor, curve: Curve) -> None:
 
 
 def check_summands(p: torch.Tensor, q: torch.Tensor) -> None:
-    """Raise `LayoutError` unless points, of any coordinates, can be added one by one."""
+    """Raise `LayoutError` unless points can be added one by one."""
     if p.shape != q.shape or p.device != q.device:
         raise LayoutError(f"points are added one by one, got {_of(p)} and {_of(q)}")
 

@@ -20,20 +20,19 @@ def packed_width(curve: Curve) -> int:
 
 
 def from_rows(rows: torch.Tensor, curve: Curve) -> torch.Tensor:
-    """Rows `[n, k, L]` or `[n, k, d, L]` of k coordinates to wide `[k, d, W, n]`."""
-    n, k, d, field = rows.shape[0], rows.shape[1], curve.degree, curve.field
-    planes = rows.reshape(n, k * d, field.n_limbs).permute(2, 1, 0).flatten(1)
-    words = wide.from_limbs(planes, field).view(wide.n_words(field), k, d, n)
+    """Rows `[n, *curve.row_shape]` to points `[2, d, W, n]`."""
+    n, d, field = rows.shape[0], curve.degree, curve.field
+    planes = rows.reshape(n, 2 * d, field.n_limbs).permute(2, 1, 0).flatten(1)
+    words = wide.from_limbs(planes, field).view(wide.n_words(field), 2, d, n)
     return words.permute(1, 2, 0, 3)
 
 
-def to_rows(coordinates: torch.Tensor, curve: Curve) -> torch.Tensor:
+def to_rows(points: torch.Tensor, curve: Curve) -> torch.Tensor:
     """Inverse of `from_rows`."""
-    k, d, _, n = coordinates.shape
-    field = curve.field
-    planes = coordinates.permute(2, 0, 1, 3).flatten(1)
-    limbs = wide.to_limbs(planes, field).view(field.n_limbs, k * d, n)
-    return limbs.permute(2, 1, 0).reshape(n, k, *curve.row_shape[1:])
+    n, d, field = points.shape[3], curve.degree, curve.field
+    planes = points.permute(2, 0, 1, 3).flatten(1)
+    limbs = wide.to_limbs(planes, field).view(field.n_limbs, 2 * d, n)
+    return limbs.permute(2, 1, 0).reshape(n, *curve.row_shape)
 
 
 def pack_points(points: torch.Tensor) -> torch.Tensor:
