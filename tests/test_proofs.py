@@ -11,6 +11,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -20,6 +22,7 @@ from torchzk.errors import InputError, ProofError
 from torchzk.groth16.keys import held
 from torchzk.groth16.prover import Room, prove
 from torchzk.scheduler.policies import POLICIES
+from torchzk.scheduler.proof_work import ProofWork
 
 # SHA-256 and length of the files that bellperson makes from the dev keys' toxic waste
 KEYS = {
@@ -227,8 +230,14 @@ def test_proofs_of_the_reference_hold_for_our_jobs(
         api.verify(session, api.load_job(session, job_file(golden, tmp_path, name)), proof, key)
     # of the other sector, and of the right length
     job = api.load_job(session, job_file(golden, tmp_path, ours[0]))
-    with pytest.raises(ProofError, match=f"does not hold for this job under this key .{kind}-2KiB"):
-        api.verify(session, job, known_proof(golden, JOBS[ours[1]][1])[:192], key)
+    other = known_proof(golden, JOBS[ours[1]][1])[:192]
+    message = f"does not hold for this job under this key .{kind}-2KiB"
+    with pytest.raises(ProofError, match=message):
+        api.verify(session, job, other, key)
+    # of a proof of our own it is said whose fault it is
+    site: Any = SimpleNamespace(session=session, keys=SimpleNamespace(verifying=key))
+    with pytest.raises(ProofError, match=f"{message}.* was computed here, .*--memory-test"):
+        ProofWork({"cpu": site}, job).finish([other])
 
 
 def test_without_randomisers_no_proof_repeats(

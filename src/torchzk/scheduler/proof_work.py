@@ -16,7 +16,7 @@ from functools import cached_property, partial
 import torch
 
 from torchzk.circuits.circuit import Job, Source
-from torchzk.errors import InputError, ProtocolError, ResourceError
+from torchzk.errors import InputError, ProofError, ProtocolError, ResourceError
 from torchzk.groth16.prover import Randomisers, combine, query_sums
 from torchzk.groth16.r1cs import Assignment
 from torchzk.groth16.streams import Mark
@@ -278,9 +278,16 @@ class ProofWork:
         return ProofPartition(site, self.job, index, self._randomisers[index], stages)
 
     def finish(self, pieces: Sequence[bytes]) -> bytes:
+        """The proof; raises `ProofError` where something computed wrongly."""
         raw = b"".join(pieces)
         site = next(iter(self._sites.values()))
-        verify_job(site.session, self.job, raw, site.keys.verifying, lane=self._lane)
+        try:
+            verify_job(site.session, self.job, raw, site.keys.verifying, lane=self._lane)
+        except ProofError as e:
+            raise ProofError(
+                f"{e}; it was computed here, so memory or a device may be faulty, and nothing of "
+                "it is kept: try again, and let torchzk.doctor --memory-test 60 look at GPUs"
+            ) from e
         return raw
 
     @property
