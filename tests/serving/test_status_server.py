@@ -114,6 +114,7 @@ def test_metrics_are_what_prometheus_reads(made: Rig) -> None:
         "torchzk_selfcheck_failures",
         "torchzk_build_info",
         "torchzk_process_resident_memory_bytes",
+        "torchzk_process_swap_bytes",
     } <= families.keys()
     assert "winpost" not in first
     again = {f.name: f for f in parser.text_string_to_metric_families(second)}

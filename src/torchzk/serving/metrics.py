@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 import torchzk
 from torchzk.errors import TorchzkError
 from torchzk.scheduler.lanes import LaneKind, lane_of, promised
+from torchzk.scheduler.swap_watch import swapped_bytes
 from torchzk.serving.engine import EngineStatus, JobReport, JobState, Priority, ProofKind
 from torchzk.timeline import Span
 
@@ -45,6 +46,8 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(namespace="torchzk", registry=registry)
+        swap = Gauge("torchzk_process_swap_bytes", "Of this process in swap.", registry=registry)
+        swap.set_function(swapped_bytes)
         self._stages: set[str] = set()
 
         def counter(name: str, text: str, *labels: str) -> Counter:
