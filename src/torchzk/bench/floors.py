@@ -6,6 +6,7 @@ in registers, and counts of instructions a clock. Other cards have other floors.
 
 from __future__ import annotations
 
+from torchzk.params.fields import FR
 from torchzk.params.poseidon import Poseidon
 
 COPY = 4.0e12
@@ -28,8 +29,6 @@ _LOGIC = 28.8e12
 """32-bit additions and logic a second, mixed."""
 _SHIFTS = 15.9e12
 SCALAR_BITS = 255
-_ELEMENT = 32
-"""Bytes of an element of Fr."""
 
 
 def memory(n_bytes: float) -> float:
@@ -46,7 +45,7 @@ def transform(log_n: int) -> float:
     """The products of a transform of 2^log_n: those by 1 in three stages are none; or its bytes."""
     n = 1 << log_n
     products = n * max(log_n / 2 - (1 - 0.5 ** min(log_n, 3)), 0.0)
-    return max(products / FR_MUL, memory(2 * _ELEMENT * n))
+    return max(products / FR_MUL, memory(2 * FR.n_bytes * n))
 
 
 def quotient(log_n: int) -> float:
@@ -92,7 +91,7 @@ def fixed_base(n: int, degree: int) -> float:
 
 def sparse(m: int, v: int, nnz: int, n_products: int) -> float:
     """Indices of 4 bytes, each vector once; or the products by coefficients other than 1 and -1."""
-    return max(memory(8 * nnz + 4 * m + _ELEMENT * (m + v)), n_products / FR_MUL)
+    return max(memory(8 * nnz + 4 * m + FR.n_bytes * (m + v)), n_products / FR_MUL)
 
 
 def sha256(n_blocks: int, n_bytes: int) -> float:

@@ -68,8 +68,7 @@ def targets(rows: Sequence[Row]) -> str:
             if rss:
                 values = [f"{rss[k] / 2**30:.1f} GiB" for k in ("figure", "must", "goal")]
                 lines.append(f"| {proof.short}, host RSS | {' | '.join(values)} | {_met(rss)} |")
-    head = "| what | measured | must | goal | reached |\n|---|---:|---:|---:|---|\n"
-    return head + "\n".join(lines) + "\n" if lines else ""
+    return _table("| what | measured | must | goal | reached |\n|---|---:|---:|---:|---|\n", lines)
 
 
 def limits(rows: Sequence[Row]) -> str:
@@ -83,7 +82,7 @@ def limits(rows: Sequence[Row]) -> str:
             f"| {row['plan']['figure']:.3f} |"
         )
     head = "| proof | memory | s | key on | peak, GB | planned, GB | planned over peak |\n"
-    return head + "|---|---|---:|---|---:|---:|---:|\n" + "\n".join(lines) + "\n" if lines else ""
+    return _table(head + "|---|---|---:|---|---:|---:|---:|\n", lines)
 
 
 def cards(rows: Sequence[Row]) -> str:
@@ -97,7 +96,7 @@ def cards(rows: Sequence[Row]) -> str:
                 f"| {row['p50_s']:.2f} |"
             )
     head = "| proof | the card's memory | key on | peak, GB | host, GB | s a partition |\n"
-    return head + "|---|---|---|---:|---:|---:|\n" + "\n".join(lines) + "\n" if lines else ""
+    return _table(head + "|---|---|---|---:|---:|---:|\n", lines)
 
 
 def _measured(rows: Sequence[Row]) -> Iterator[tuple[ProofBenchmark, Row]]:
@@ -123,7 +122,12 @@ def _stages(row: Row) -> str:
     lines.append(_stage("idle between stages", row["idle_ms"], None, total))
     lines.append(_stage("first to last", total, sum(floors.values()), total))
     head = f"| stage | ms of the {row['clock']} | share | floor, ms | times the floor |\n"
-    return head + "|---|---:|---:|---:|---:|\n" + "\n".join(lines) + "\n"
+    return _table(head + "|---|---:|---:|---:|---:|\n", lines)
+
+
+def _table(head: str, lines: Sequence[str]) -> str:
+    """Nothing where there are no lines."""
+    return head + "\n".join(lines) + "\n" if lines else ""
 
 
 def _stage(name: str, ms: float, floor: float | None, total: float) -> str:

@@ -10,10 +10,8 @@ from torchzk.groth16.keys import QUERIES
 from torchzk.groth16.query_variables import QueryVariables, query_variables
 from torchzk.ops.layout import ONE, OTHER
 from torchzk.params.curves import G1
+from torchzk.params.fields import FR
 from torchzk.scheduler.session import Session
-
-_ELEMENT = 32
-"""Bytes of an element of Fr."""
 
 
 def floors_ms(session: Session, job: Job) -> dict[str, float]:
@@ -27,9 +25,9 @@ def floors_ms(session: Session, job: Job) -> dict[str, float]:
     kinds = backend.classes(session.circuit.assignment(backend, witness).aux)
     n, variables = r1cs.domain.size, r1cs.n_inputs + r1cs.n_aux
     seconds = {
-        "witness": floors.memory(_ELEMENT * variables),
+        "witness": floors.memory(FR.n_bytes * variables),
         # read once, and three vectors written
-        "products": floors.memory(_ELEMENT * (variables + 3 * n)),
+        "products": floors.memory(FR.n_bytes * (variables + 3 * n)),
         "quotient": floors.quotient(r1cs.domain.log_n),
         "msm h": floors.msm(n - 1, 1),
     }

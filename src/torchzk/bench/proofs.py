@@ -10,8 +10,7 @@ import gc
 import hashlib
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -137,8 +136,7 @@ class ProofSteps:
 
     def _limited(self, limit: int | None, session: Session) -> Session:
         limited = self._session(limit)
-        # the same constraints: recorded once, and on the device once
-        vars(limited)["r1cs"] = session.r1cs
+        limited.take_constraints(session)
         return limited
 
     def _stays(self, session: Session) -> bool:
@@ -153,7 +151,7 @@ class ProofSteps:
         start = time.perf_counter()
         on_host = held_on_host(keys.proving, session.device)
         seconds = time.perf_counter() - start
-        made[0] = replace(keys, proving=on_host, where="host", _held=ExitStack())
+        made[0] = keys.moved_to_host(on_host)
         keys.close()
         del keys
         free(session.device)

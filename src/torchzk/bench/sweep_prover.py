@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -235,7 +235,7 @@ class ServiceProver:
         """Points that all devices read, instead of those of each."""
         first, before = self._keys[0], self._keys
         on_host = held_on_host(first.proving, self.place.device)
-        self._keys = [replace(k, proving=on_host, where="host", _held=ExitStack()) for k in before]
+        self._keys = [keys.moved_to_host(on_host) for keys in before]
         for keys in before:
             keys.close()
 

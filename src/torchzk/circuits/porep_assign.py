@@ -17,7 +17,6 @@ from torchzk.circuits.gadgets.data_tree import path_pairs
 from torchzk.circuits.gadgets.num import bit_wires, integer_wires, one, to_bits_wires
 from torchzk.circuits.gadgets.pair_wires import pair_wires_bytes, write_pair_wires
 from torchzk.circuits.gadgets.por import (
-    ELEMENT_BYTES,
     leaf_index,
     level_wires,
     por_wires,
@@ -47,12 +46,12 @@ def porep_witness_bytes(shape: StackedShape, *, on_cpu: bool) -> WitnessBytes:
     wires, c = challenge_wires(shape), shape.n_challenges
     siblings = shape.data_levels + PATHS * sum(arity - 1 for arity in shape.arities)
     # what is indexed of the planes is copied
-    given = 2 * ELEMENT_BYTES * c * (PARENTS * shape.layers + siblings + PATHS)
+    given = 2 * FR.n_bytes * c * (PARENTS * shape.layers + siblings + PATHS)
     bank = 4 * c * wires.bank.n_words
     # the word of every bit, and the table that says which: 4, 1 and 1 bytes
     bits = bank + 4 * c * wires.n_aux
     pairs = bank + pair_wires_bytes(c, shape.data_levels, on_cpu=on_cpu)
-    columns = ELEMENT_BYTES * c * (PARENTS + 1) * 2 * (wires.n_column_hash + shape.layers)
+    columns = FR.n_bytes * c * (PARENTS + 1) * 2 * (wires.n_column_hash + shape.layers)
     paths = bank + columns + por_wires_bytes(shape.arities, c * PATHS)
     return WitnessBytes(given, 6 * wires.n_aux + max(bits, pairs, paths))
 

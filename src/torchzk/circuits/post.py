@@ -16,7 +16,6 @@ from torchzk.circuits.circuit import WitnessBytes
 from torchzk.circuits.gadgets import poseidon
 from torchzk.circuits.gadgets.num import enforce_equal, inputize, integer_wires, one
 from torchzk.circuits.gadgets.por import (
-    ELEMENT_BYTES,
     leaf_index,
     level_wires,
     por,
@@ -28,6 +27,7 @@ from torchzk.circuits.post_slots import PostSlots
 from torchzk.circuits.recorder import ConstraintSystem
 from torchzk.errors import LayoutError
 from torchzk.groth16.r1cs import Assignment, Block, R1cs
+from torchzk.params.fields import FR
 from torchzk.params.poseidon import Poseidon
 
 
@@ -68,9 +68,9 @@ def post_witness_bytes(shape: PostShape) -> WitnessBytes:
     arities, n_paths = shape.sector.tree_r.arities, shape.n_slots * shape.n_challenges
     own = 1 + sum(arity - 1 for arity in arities)
     # indices have 8 bytes a level
-    given = n_paths * (ELEMENT_BYTES * own + 8 * len(arities)) + 3 * ELEMENT_BYTES * shape.n_slots
+    given = n_paths * (FR.n_bytes * own + 8 * len(arities)) + 3 * FR.n_bytes * shape.n_slots
     head = 3 + 2 * Poseidon.merkle(2).n_wires
-    scratch = por_wires_bytes(arities, n_paths) + ELEMENT_BYTES * shape.n_slots * head
+    scratch = por_wires_bytes(arities, n_paths) + FR.n_bytes * shape.n_slots * head
     return WitnessBytes(given, scratch)
 
 

@@ -29,7 +29,7 @@ from torchzk.circuits.gadgets.pair_wires import (
     pair_wires_bytes,
     write_pair_wires,
 )
-from torchzk.circuits.gadgets.por import ELEMENT_BYTES, index_bits, por_wires_bytes
+from torchzk.circuits.gadgets.por import index_bits, por_wires_bytes
 from torchzk.circuits.update_places import (
     DIGEST_WIRES,
     PAIR,
@@ -60,7 +60,7 @@ def update_witness_bytes(shape: UpdateShape, *, on_cpu: bool) -> WitnessBytes:
     c, arities = shape.n_challenges, shape.sector.tree_r.arities
     siblings = 3 * sum(arity - 1 for arity in arities) + shape.node_bits
     # what is indexed of the planes is copied
-    given = 2 * ELEMENT_BYTES * (c * (siblings + 3) + shape.n_apex_leaves)
+    given = 2 * FR.n_bytes * (c * (siblings + 3) + shape.n_apex_leaves)
     pairs = max(
         pair_wires_bytes(shape.n_apex_leaves - 1, on_cpu=on_cpu),
         pair_wires_bytes(c, shape.tree_d_levels, on_cpu=on_cpu),
@@ -68,8 +68,8 @@ def update_witness_bytes(shape: UpdateShape, *, on_cpu: bool) -> WitnessBytes:
     # both trees' siblings twice, and the pairs of TreeD twice
     nodes = 2 * c * (2 * sum(arity - 1 for arity in arities) + 2 * PAIR * shape.tree_d_levels)
     paths = por_wires_bytes(arities, 2 * c)
-    digests = ELEMENT_BYTES * shape.n_digests * 2 * DIGEST_WIRES
-    return WitnessBytes(given, digests + ELEMENT_BYTES * nodes + max(pairs, paths))
+    digests = FR.n_bytes * shape.n_digests * 2 * DIGEST_WIRES
+    return WitnessBytes(given, digests + FR.n_bytes * nodes + max(pairs, paths))
 
 
 def assign(backend: Backend, shape: UpdateShape, witness: UpdateWitness) -> Assignment:

@@ -8,11 +8,11 @@ the check.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchzk.errors import KeyFileError
-from torchzk.groth16.host_key import held_on_host, to_host
+from torchzk.groth16.host_key import HostKey, held_on_host, to_host
 from torchzk.groth16.keys import ProvingKey, VerifyingKey, check_lengths, held
 from torchzk.groth16.meta_file import is_marked_insecure
 from torchzk.groth16.params_file import ParamsFile, check_pair
@@ -55,6 +55,10 @@ class Keys:
     def stays(self) -> bool:
         """Whether the points lie on the session's device."""
         return self.where == "device"
+
+    def moved_to_host(self, points: HostKey) -> Keys:
+        """The same key, its points read from there; this one may be closed."""
+        return replace(self, proving=points, where="host", _held=ExitStack())
 
     def close(self) -> None:
         """Give key and file back; proving with them fails afterwards, or slows others down."""

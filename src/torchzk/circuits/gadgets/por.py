@@ -15,9 +15,6 @@ from torchzk.circuits.recorder import ConstraintSystem, Variable
 from torchzk.params.fields import FR
 from torchzk.params.poseidon import Poseidon
 
-ELEMENT_BYTES = 4 * FR.n_limbs
-"""Of a value on a device."""
-
 NodeHash = Callable[[ConstraintSystem, Sequence[Variable]], Variable]
 """`gadgets.poseidon.merkle` or `gadgets.sha256.hash_numbers`."""
 NodeWires = Callable[[Backend, torch.Tensor], torch.Tensor]
@@ -97,7 +94,7 @@ def por_wires_bytes(arities: Sequence[int], n_paths: int) -> int:
         parts = level_wires(arity)
         most = max(most, before + 2 * parts + arity)
         before = parts
-    return ELEMENT_BYTES * n_paths * most
+    return FR.n_bytes * n_paths * most
 
 
 def por_wires(
