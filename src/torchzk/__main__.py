@@ -8,7 +8,7 @@ _COMMANDS = {
     "prove": "prove a job, or several, and verify the proofs",
     "verify": "verify a proof of a job",
     "setup": "make development keys, which are insecure",
-    "doctor": "look the machine over: devices, memory, versions, what would run where",
+    "doctor": "look the machine over, and what would run where",
     "serve": "prove for others, over gRPC",
     "client": "ask such a service",
     "synthetic": "make a job of a sector that nobody sealed",

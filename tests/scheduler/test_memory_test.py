@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
+from torchzk.errors import ResourceError
 from torchzk.scheduler import memory_test
 from torchzk.scheduler.memory_test import MemoryTest, check_chunks, run_memory_test
 
@@ -85,4 +87,27 @@ def test_a_gpu() -> None:
 
 def test_no_room_is_no_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_test, "free_memory", lambda _: 1 << 28)
-    assert run_memory_test(torch.device("cpu"), 1e-9) == MemoryTest("cpu", 0, 6, 0)
+    with pytest.raises(ResourceError, match="cpu: there is no free memory to test"):
+        run_memory_test(torch.device("cpu"), 1e-9)
+
+
+def test_what_others_take_meanwhile_is_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for 20 chunks is promised, and 9 are to be had."""
+    monkeypatch.setattr(memory_test, "_CHUNK", 8 * N)
+    monkeypatch.setattr(memory_test, "free_memory", lambda _: 24 * 8 * N)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    empty, made = torch.empty, []
+
+    def take(*size: int, **of: Any) -> torch.Tensor:
+        made.append(size)
+        if len(made) == 10:
+            raise RuntimeError("CUDA driver error: out of memory")
+        return empty(*size, **of)
+
+    monkeypatch.setattr(torch, "empty", take)
+    cpu = torch.device("cpu")
+    assert run_memory_test(cpu, 1e-9) == MemoryTest("cpu", 5 * 8 * N, 6, 0)
+    assert len(made) == 10
+    # all that was promised
+    made.extend([()] * 10)
+    assert run_memory_test(cpu, 1e-9) == MemoryTest("cpu", 20 * 8 * N, 6, 0)

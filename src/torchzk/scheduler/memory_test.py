@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
+from torchzk.errors import ResourceError
+from torchzk.memory_faults import ran_out_of_memory
 from torchzk.scheduler.device_budget import free_memory
 
 _CHUNK = 1 << 27
@@ -53,16 +55,23 @@ def run_memory_test(
 
     Args:
         advance: Gets the fraction done, from 0 to 1.
+
+    Raises:
+        ResourceError: Nothing is free.
     """
     chunks: list[torch.Tensor] = []
     for _ in range(free_memory(device) // _CHUNK - _BESIDE):
         try:
             chunks.append(torch.empty(_CHUNK // 8, dtype=torch.int64, device=device))
-        except torch.OutOfMemoryError:
+        except RuntimeError as e:
+            if not ran_out_of_memory(e):
+                raise
             # somebody else took it meanwhile, or a limit keeps us from it: what is compared needs
             # room as well
             del chunks[-_BESIDE:]
             break
+    if not chunks:
+        raise ResourceError(f"{device}: there is no free memory to test; end what has it")
     try:
         rounds, wrong = check_chunks(chunks, seconds, advance)
         return MemoryTest(str(device), len(chunks) * _CHUNK, rounds, wrong)
