@@ -69,15 +69,16 @@ class Client:
             script["bad"] = 1
         raw = json.dumps(script).encode()
         porep = kind == wire.POREP_SEAL_COMMIT
+        hashes: Any = {name: bytes(32) for name in KINDS[kind]}
         return wire.SubmitProofRequest(
             request_id=f"wdpost-{self.number}-[{k} 7]",
             proof_kind=kind,
             sector_size=2048,
-            priority=rng.choice(list(wire.Priority.values())),
+            priority=wire.Priority.Name(rng.choice(wire.Priority.values())),
             vanilla_proof=raw if porep else b"",
             vanilla_proofs=() if porep else [raw],
             deadline_ms=rng.choice((1, 20)) if act == "late" else 0,
-            **{name: bytes(32) for name in KINDS[kind]},
+            **hashes,
         )
 
     def one(self, k: int, act: str) -> None:

@@ -233,6 +233,7 @@ def test_defect_6_what_contradicts_itself_costs_no_key(
     good = porep_request(
         payload, miner_id=1000, sector_number=json.loads(payload)["SectorNum"], registered_proof=5
     )
+    wrong: Any
     for wrong, words in (
         ({"sector_size": 8 << 20}, "2KiB|2048|8MiB|8388608"),
         ({"registered_proof": 10}, "10 was asked for"),
@@ -295,7 +296,7 @@ def writes_of_environment(source: str) -> list[int]:
             called = ast.unparse(node.func)
             if re.search(r"environ\.(update|setdefault|pop|clear)$|putenv$|unsetenv$", called):
                 names.append("environ")
-        if any(name.split(".")[-1] == "environ" for name in names):
+        if isinstance(node, ast.stmt | ast.expr) and "environ" in {n.split(".")[-1] for n in names}:
             lines.append(node.lineno)
     return lines
 
@@ -365,7 +366,8 @@ def test_defect_11_proofs_of_every_kind_are_checked(
     with watchdog(), served(tmp_path, lambda b: BrokenBackend(b, "quotient")) as (engine, _):
         over = threading.Event()
         said = request("x", kind)
-        hashes = {"comm_r_old": bytes(32), "comm_r_new": bytes(32), "comm_d_new": bytes(32)}
+        names = ("comm_r_old", "comm_r_new", "comm_d_new")
+        hashes: Any = dict.fromkeys(names, bytes(32))
         said = replace(said, randomness=bytes(32), **hashes)
         engine.watch(engine.submit(said).job_id, lambda _: over.set())
         assert over.wait(240)
