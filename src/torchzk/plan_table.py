@@ -32,7 +32,7 @@ def planned(config: Config, screen: cli.Screen) -> cli.Report:
         with loading_torch(watched):
             # late: what is wrong with a config is said without waiting for it
             from torchzk import api
-        session = api.open_session(config, watched, screen.warn)
+        session = api.open_sessions(config, watched, screen.warn)[0]
         warn_of_limit(screen, session)
         plan = session.plan
     print_plan(screen, plan, str(session.device))
