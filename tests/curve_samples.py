@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from py_arkworks_bls12381 import G1Point, G2Point, Scalar
 
@@ -30,6 +31,23 @@ def multiples(curve: Curve, n: int, seed: int) -> list[tuple[int, Point]]:
     logs += [R - k for k in logs[:3]]
     known = [(k % R, integers.mul(curve, k, curve.generator)) for k in logs]
     return [rng.choice(known) for _ in range(n)]
+
+
+def some_points(curve: Curve, n: int, seed: int, different: int = 8) -> list[Point]:
+    """Of few, so that infinite, equal and opposite ones meet; in G1 of order 3 with x = 0, too."""
+    known = [p for _, p in multiples(curve, different, seed)] + [None, curve.generator]
+    known.append(integers.neg(curve, curve.generator))
+    if curve is G1:
+        known += [OUTSIDE_G1, integers.neg(G1, OUTSIDE_G1)]
+    return random.Random(seed).choices(known, k=n)
+
+
+def weighted(curve: Curve, factors: Sequence[int], points: Sequence[Point]) -> Point:
+    """The sum of factors[i] points[i], on integers."""
+    total: Point = None
+    for f, p in zip(factors, points, strict=True):
+        total = integers.add(curve, total, integers.mul(curve, f, p))
+    return total
 
 
 def library_multiple(curve: Curve, scalar: int) -> Point:

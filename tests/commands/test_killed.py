@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from child_environment import child_environment
+from stop_at_stage import stages_of
 from torchzk import cli
 from torchzk.errors import TorchzkError
 from torchzk.groth16.vk_file import key_sha256, load_vk
@@ -85,18 +86,6 @@ def prove_whole(folder: Path, out: Path) -> None:
     check_whole(folder, out)
     left = [path for path in partial_files(folder) if "runs" not in path.parts]
     assert left == []
-
-
-def stages_of(folder: Path) -> dict[str, float]:
-    """Seconds of every stage of the newest run; workers, locks and stations have none."""
-    newest = max((folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime_ns)
-    events = json.loads((newest / "trace.json").read_text())["traceEvents"]
-    lanes = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    return {
-        e["name"]: e["dur"] / 1e6
-        for e in events
-        if e["ph"] == "X" and lanes[e["pid"], e["tid"]].partition(" ")[0] in ("host", "partition")
-    }
 
 
 def stopped_at(

@@ -206,16 +206,16 @@ def test_a_key_is_made_piece_by_piece(
 ) -> None:
     r1cs = replicated()
     whole = make_key(backend, r1cs, DEV, device, Timeline())
-    monkeypatch.setattr(setup, "_POINTS_AT_ONCE", {"cpu": 3, "cuda": 3})
+    monkeypatch.setattr(setup, "_POINTS_AT_ONCE", {"cpu": 10, "cuda": 10})
     spans: list[Span] = []
     done: list[float] = []
     timeline = Timeline(on_close=spans.append, on_advance=done.append)
     key = new_key(backend, r1cs, DEV, device, timeline)
     assert (key.vk, key.lengths) == (whole.vk, whole.lengths)
     name, first = next(key.pieces)
-    assert name == "h" and torch.equal(first, whole.queries["h"][:3])
+    assert name == "h" and torch.equal(first, whole.queries["h"][:10])
     pieces = [(name, first), *key.pieces]
-    assert max(len(rows) for _, rows in pieces) == 3
+    assert max(len(rows) for _, rows in pieces) == 10
     for query, rows in whole.queries.items():
         assert torch.equal(torch.cat([part for name, part in pieces if name == query]), rows)
     assert [span.name for span in spans[1:]] == [f"setup: {query}" for query in whole.queries]

@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from curve_samples import EDGE_SCALARS, OUTSIDE_G1, R, library_msm, multiples, scalars
+from curve_samples import EDGE_SCALARS, OUTSIDE_G1, R, library_msm, multiples, scalars, weighted
 from torchzk.backends import Backend
 from torchzk.errors import LayoutError
 from torchzk.ops import msm as msm_in_pieces
@@ -33,9 +33,7 @@ def test_small_sums(backend: Backend, device: torch.device, curve: Curve, n: int
     known = multiples(curve, n, seed=n)
     rows = points_to_rows([p for _, p in known], curve, device)
     factors = scalars(n, seed=n)
-    expected: Point = None
-    for f, (_, p) in zip(factors, known, strict=True):
-        expected = integers.add(curve, expected, integers.mul(curve, f, p))
+    expected = weighted(curve, factors, [p for _, p in known])
     assert backend.msm(pack(factors, FR, device), rows, curve) == expected
 
 

@@ -10,23 +10,12 @@ import time
 from pathlib import Path
 
 from robust.common import CIRCUIT, FIXED, TESTS, command_flags, emit, finished, free_vram, job_file
+from stop_at_stage import stages_of
 
 STOPS = 6
 """Processes that are stopped or killed, half of them while they make and write a key."""
 SLACK = 64 << 20
 """Bytes of VRAM that other processes may come to use meanwhile."""
-
-
-def stages_of(folder: Path) -> dict[str, float]:
-    """Seconds of every stage of the newest run; workers, locks and stations have none."""
-    newest = max((folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime_ns)
-    events = json.loads((newest / "trace.json").read_text())["traceEvents"]
-    lanes = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    return {
-        e["name"]: e["dur"] / 1e6
-        for e in events
-        if e["ph"] == "X" and lanes[e["pid"], e["tid"]].partition(" ")[0] in ("host", "partition")
-    }
 
 
 def stop(folder: Path) -> bool:

@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from curve_samples import OUTSIDE_G1, multiples
+from curve_samples import some_points
 from torchzk import ops
 from torchzk.errors import LayoutError
 from torchzk.ops.layout import pack, points_to_rows, rows_to_points, unpack
@@ -23,15 +23,6 @@ from triton_kernels.samples import tuned
 pytestmark = pytest.mark.usefixtures("asm")
 both = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
 ALONE, TOGETHER = 1 << 14, 4
-
-
-def some_points(curve: Curve, n: int, seed: int) -> list[Point]:
-    """Infinite, equal and opposite ones among them; in G1 some of order 3 with x = 0."""
-    known = [p for _, p in multiples(curve, 8, seed)] + [None, curve.generator]
-    known.append(integers.neg(curve, curve.generator))
-    if curve is G1:
-        known += [OUTSIDE_G1, integers.neg(G1, OUTSIDE_G1)]
-    return random.Random(seed).choices(known, k=n)
 
 
 # four pairs at the most are alone in their lanes however many there may be

@@ -12,7 +12,7 @@ import random
 import pytest
 import torch
 
-from curve_samples import OUTSIDE_G1, R, multiples, scalars
+from curve_samples import OUTSIDE_G1, R, multiples, scalars, weighted
 from torchzk import ops
 from torchzk.errors import LayoutError
 from torchzk.ops.layout import pack, points_to_rows, rows_to_points
@@ -62,7 +62,7 @@ def reference_sums_by_bit(arrays: torch.Tensor, curve: Curve) -> torch.Tensor:
         points = rows_to_points(array[found], curve)
         for bit in range(width):
             factors = [i >> bit & 1 for i in found.tolist()]
-            sums.append(total(curve, factors, points))
+            sums.append(weighted(curve, factors, points))
     rows = points_to_rows(sums, curve, arrays.device)
     return rows.view(len(arrays), width, *curve.row_shape)
 
@@ -75,7 +75,7 @@ def reference_weigh(bits: torch.Tensor, tops: torch.Tensor, curve: Curve) -> tor
         parts = torch.cat((bits[:, window].flatten(0, 1), tops[:, window]))
         factors = [1 << bit for _ in range(pieces) for bit in range(width)]
         factors += [1 << width] * pieces
-        sums.append(total(curve, factors, rows_to_points(parts, curve)))
+        sums.append(weighted(curve, factors, rows_to_points(parts, curve)))
     return points_to_rows(sums, curve, bits.device)
 
 
@@ -90,20 +90,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(msm_reduce, "affine", lambda rows, curve: rows)
 
 
-def total(curve: Curve, factors: list[int], points: list[Point]) -> Point:
-    out: Point = None
-    for f, p in zip(factors, points, strict=True):
-        out = integers.add(curve, out, integers.mul(curve, f, p))
-    return out
-
-
 @both
 def test_a_short_sum(device: torch.device, curve: Curve) -> None:
     """All kernels together: infinite, repeated and opposite points, digits of either sign."""
     known = [p for _, p in multiples(curve, 11, seed=1)] + [None, curve.generator]
     factors = [0, 1, 2, 3, 15, 16, 17, 31, 30, 29, 7, 9, 5]
     rows = points_to_rows(known, curve, device)
-    x, want = pack(factors, FR, device), total(curve, factors, known)
+    x, want = pack(factors, FR, device), weighted(curve, factors, known)
     assert want is not None
     assert kernels.msm(x, rows, curve) == want
     # quick enough on a GPU only
@@ -118,7 +111,7 @@ def test_sums(device: torch.device, curve: Curve, n: int) -> None:
     known = [p for _, p in multiples(curve, n, seed=n)]
     factors = scalars(n, seed=n)
     rows, x = points_to_rows(known, curve, device), pack(factors, FR, device)
-    assert kernels.msm(x, rows, curve) == total(curve, factors, known)
+    assert kernels.msm(x, rows, curve) == weighted(curve, factors, known)
 
 
 @both
@@ -160,7 +153,7 @@ def test_any_window_and_limit(
     known = [p for _, p in multiples(curve, 40, seed=11)]
     factors = scalars(40, seed=12)
     rows, x = points_to_rows(known, curve, device), pack(factors, FR, device)
-    want = total(curve, factors, known)
+    want = weighted(curve, factors, known)
     for limit in (1, 1 << 30):
         assert kernels.msm(x, rows, curve, limit_bytes=limit) == want
 
@@ -200,7 +193,7 @@ def test_bit_sums_of_nothing_and_of_too_much(device: torch.device) -> None:
 def test_batch_addition(device: torch.device, curve: Curve, n: int) -> None:
     known = [p for _, p in multiples(curve, n, seed=n + 3)]
     rows = points_to_rows(known, curve, device)
-    assert batch_add(rows, None, curve) == total(curve, [1] * n, known)
+    assert batch_add(rows, None, curve) == weighted(curve, [1] * n, known)
     bits = torch.tensor([i % 3 != 1 for i in range(n)], dtype=torch.bool, device=device)
     # one index comes again, and its point meets itself
     again = torch.tensor([0, *range(0, n, 2)] if n else [], dtype=torch.int64, device=device)

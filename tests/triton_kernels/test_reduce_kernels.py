@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 import torch
 
-from curve_samples import OUTSIDE_G1, multiples
+from curve_samples import some_points, weighted
 from torchzk.ops.layout import points_to_rows, rows_to_points
 from torchzk.params import integers
-from torchzk.params.curves import CURVES, G1, Curve, Point
+from torchzk.params.curves import CURVES, Curve
 from torchzk.triton_kernels import msm_reduce
 
 pytestmark = pytest.mark.usefixtures("asm", "quick_inverse")
 both = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
 
 
-def some_points(curve: Curve, n: int, seed: int) -> list[Point]:
-    """Few different ones, so that equal, opposite and infinite ones meet."""
-    known = [p for _, p in multiples(curve, 2, seed)] + [None, curve.generator]
-    known.append(integers.neg(curve, curve.generator))
-    if curve is G1:
-        known += [OUTSIDE_G1, integers.neg(G1, OUTSIDE_G1)]
-    return random.Random(seed).choices(known, k=n)
-
-
-def weighted(curve: Curve, factors: list[int], points: list[Point]) -> Point:
-    out: Point = None
-    for f, p in zip(factors, points, strict=True):
-        out = integers.add(curve, out, integers.mul(curve, f, p))
-    return out
-
-
 @both
 @pytest.mark.parametrize("n", [1, 66])
 def test_total(device: torch.device, curve: Curve, n: int) -> None:
-    known = some_points(curve, n, seed=n)
+    known = some_points(curve, n, seed=n, different=2)
     got = msm_reduce.total(points_to_rows(known, curve, device), curve)
     assert rows_to_points(got, curve) == [weighted(curve, [1] * n, known)]
 
@@ -56,7 +38,7 @@ def test_points_that_cancel(device: torch.device, curve: Curve) -> None:
 @pytest.mark.parametrize("width", [0, 3])
 def test_sums_by_bit_and_weight(device: torch.device, curve: Curve, width: int) -> None:
     n = 1 << width
-    known = some_points(curve, 2 * n, seed=width)
+    known = some_points(curve, 2 * n, seed=width, different=2)
     arrays = points_to_rows(known, curve, device).view(2, n, *curve.row_shape)
     by_bit = msm_reduce.sums_by_bit(arrays, curve)
     halves = known[:n], known[n:]
