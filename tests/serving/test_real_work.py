@@ -17,6 +17,7 @@ import pytest
 from fake_devices import watchdog
 from scheduler.small_proofs import ProvableCircuit, SmallJob
 from scheduler.small_session import small_session
+from scheduler.test_out_of_memory import OUT_OF_MEMORY, Scarce
 from serving.durable import request
 from serving.test_fault_stages import BrokenBackend
 from torchzk import api
@@ -51,7 +52,8 @@ def served(
     folder: Path, backend: Any = None, keys: Any = "dev-in-memory"
 ) -> Iterator[tuple[DurableEngine, api.Session]]:
     session = small_session(folder, keys)
-    session = replace(session, circuit=ServedCircuit(post_shape("window", 2048)))
+    served_circuit = ServedCircuit(post_shape("window", 2048))
+    session = replace(session, circuit=served_circuit, warn=lambda _: None)
     circuit = CircuitSites([session], lambda _: None)
     circuit.preload()
     if backend is not None:
@@ -109,6 +111,20 @@ def test_a_device_that_computes_wrong_is_found_out(tmp_path: Path) -> None:
         found = json.loads((folder / "stages.json").read_text())
         assert {part["first_that_differs"] for part in found.values()} == {"quotient"}
         assert (folder / "payload").is_file()
+
+
+def test_memory_that_runs_out_fails_a_job_at_most(tmp_path: Path) -> None:
+    scarce = Scarce("msm", OUT_OF_MEMORY[0])
+    with watchdog(), served(tmp_path, lambda _: scarce.backend()) as (engine, _):
+        scarce.times = 2
+        report = ended(engine, "twice")
+        assert (report.state, report.error_type) == (JobState.FAILED, "ResourceError"), report
+        assert "ran out twice" in report.error_message
+        scarce.times = 1
+        assert ended(engine, "once").state is JobState.COMPLETED and not scarce.times
+        status = engine.status()
+        assert status.ready and not any(device.set_aside for device in status.devices)
+        assert "torchzk_out_of_memory_total 1.0" in engine.metrics().splitlines()
 
 
 def test_a_key_file_that_goes_or_changes_while_it_is_read(tmp_path: Path) -> None:
