@@ -113,6 +113,8 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
         from torchzk import api
 
         session = sessions[0]
+        if not args.check:
+            session.foresee()
         path = paths[0] if paths else None
         job = api.load_job(session, path, miner_id=args.miner_id, sector_number=args.sector_number)
         if args.profile_kernels is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchzk import doctor, prove
+from torchzk.scheduler import session
 
 
 def test_a_plan_is_printed_and_nothing_runs(
@@ -52,3 +53,28 @@ def test_doctor_says_what_a_config_takes(
         assert takes in report["configs"][0]["takes"]
         assert prove.run(["--config", str(config), "--plan"]) == 0
         capsys.readouterr()
+
+
+def test_what_cannot_be_proven_is_refused_before_its_job_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, job = tmp_path / "some.yaml", tmp_path / "job.json"
+    config.write_text(
+        "circuit:\n  kind: window\n  sector_size: 2KiB\nkeys: dev\ndevice: cpu\n"
+        "block_cache: blocks\nkey_cache: keys\nruns: runs\ninput: job.json\n"
+    )
+    job.write_text("{}")
+    flags = ["--config", str(config), "--json"]
+
+    def ended(code: int) -> str:
+        assert prove.run(flags) == code
+        return str(json.loads(capsys.readouterr().out.splitlines()[-1])["message"])
+
+    monkeypatch.setattr(session, "budget", lambda *_: 1 << 20)
+    # what it takes is not known before its constraints were once recorded
+    assert ended(3).startswith(f"{job}: ")
+    with monkeypatch.context() as roomy:
+        roomy.setattr(session, "budget", lambda *_: 1 << 40)
+        assert prove.run([*flags, "--plan"]) == 0
+        capsys.readouterr()
+    assert ended(6).startswith("proving window-2KiB takes ")

@@ -70,7 +70,8 @@ def driver() -> Driver:
         if code == _MISMATCH:
             fault = (
                 f"the driver's libraries ({library}) are not of the version of its kernel module "
-                f"({module or 'unknown'}), as after an upgrade of a running system; restart the machine"
+                f"({module or 'unknown'}), as after an upgrade of a running system; restart the "
+                "machine"
             )
             return Driver(module, library, None, fault)
         if code != _NO_FAULT:

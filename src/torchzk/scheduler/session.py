@@ -181,6 +181,16 @@ class Session:
             return False
         return True
 
+    def foresee(self) -> None:
+        """Raise what `plan` would, where that is known without recording anything.
+
+        For whoever is about to read and check a job, which may take longer than to say that it
+        cannot be proven here.
+        """
+        with self.timeline.span("plan"):
+            if self.recall():
+                self.plan_beside("auto", self.beside)
+
     def _recall(self, description: str, record: Callable[[], Block]) -> Block:
         def watched() -> Block:
             with self.timeline.span("record"):
