@@ -67,3 +67,21 @@ def watch_memory() -> Iterator[Watched]:
     watched = Watched()
     with _Mode(watched):
         yield watched
+
+
+def peak_bytes(call: Callable[[], object], device: torch.device) -> int:
+    """What `call()` takes of a device at its peak, its result included.
+
+    On CUDA that is what the allocator gave, the ends of its blocks included.
+    """
+    if device.type != "cuda":
+        with watch_memory() as watched:
+            call()
+        return watched.peak
+    # what others still free would count as the call's
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    call()
+    torch.cuda.synchronize(device)
+    return torch.cuda.max_memory_allocated(device) - before

@@ -7,8 +7,8 @@ import weakref
 import pytest
 import torch
 
+from memory_tracker import peak_bytes
 from ops.test_quotient import satisfied
-from peak_memory import peak_bytes
 from torchzk.backends import Backend, load_backend
 from torchzk.errors import LayoutError
 from torchzk.ops.quotient import held_in_turn_bytes, quotient_bytes, quotient_in_turn_bytes
@@ -100,8 +100,8 @@ class TestMemory:
         )
 
     def test_is_as_stated(self) -> None:
-        at_once, in_turn, held = self.pieces(13)
+        at_once, in_turn, held = self.pieces(12)
         assert 0 <= at_once == in_turn < 2 << 20
         assert held == 0
-        # an even number of stages, and twice as many elements
-        assert self.pieces(14) == (at_once, in_turn, 0)
+        # an odd number of stages, and twice as many elements
+        assert self.pieces(13) == (at_once, in_turn, 0)

@@ -10,7 +10,7 @@ import weakref
 import pytest
 import torch
 
-from peak_memory import peak_bytes
+from memory_tracker import peak_bytes
 from torchzk.errors import LayoutError
 from torchzk.ops.layout import pack
 from torchzk.ops.quotient import quotient as reference

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from peak_memory import peak_bytes
+from memory_tracker import peak_bytes
 from torchzk import triton_kernels
 from torchzk.params.domains import Domain
 from torchzk.triton_kernels.ntt import Tables
