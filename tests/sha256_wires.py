@@ -9,10 +9,9 @@ from torchzk.circuits.gadgets.boolean import Boolean
 from torchzk.circuits.gadgets.compression import Compression
 from torchzk.circuits.gadgets.num import bit_wires, to_bits_wires
 from torchzk.circuits.gadgets.sha256 import chain, numbers_pattern, padding
-from torchzk.circuits.gadgets.uint32 import WORD_BITS
 from torchzk.circuits.gadgets.words import hash_number, new_state
 from torchzk.params.fields import FR
-from torchzk.params.sha256 import IV
+from torchzk.params.sha256 import IV, WORD_BITS
 
 
 def sha256_wires(

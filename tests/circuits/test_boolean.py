@@ -54,21 +54,3 @@ def test_an_allocated_bit_is_0_or_1(value: int) -> None:
     cs = ConstraintSystem()
     boolean.alloc_bit(cs)
     assert is_satisfied(cs.block(), (1, value)) == (value in (0, 1))
-
-
-def test_enforce_equal_of_every_kind() -> None:
-    for left, right in product(KINDS, repeat=2):
-        cs = ConstraintSystem()
-        x, y = cs.alloc_many(2)
-        a, b = (
-            kind == "true" if kind in ("true", "false") else Bit(v, kind == "not")
-            for kind, v in ((left, x), (right, y))
-        )
-        if isinstance(a, bool) and isinstance(b, bool) and a != b:
-            with pytest.raises(ValueError, match="differ"):
-                boolean.enforce_equal(cs, a, b)
-            continue
-        boolean.enforce_equal(cs, a, b)
-        for aux in product((0, 1), repeat=2):
-            equal = _value(a, aux) == _value(b, aux)
-            assert is_satisfied(cs.block(), (1, *aux)) == equal, (left, right, aux)

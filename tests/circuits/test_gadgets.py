@@ -255,7 +255,9 @@ def test_por_with_a_public_root_has_the_count_of_the_reference(
     node_hash: por.NodeHash, arities: tuple[int, ...], n_constraints: int
 ) -> None:
     cs = ConstraintSystem()
-    por.por(cs, arities, node_hash, private=False)
+    root = cs.alloc()
+    por.por(cs, arities, node_hash, root=root)
+    num.inputize(cs, root)
     assert (cs.n_inputs, cs.n_constraints) == (3, n_constraints)
 
 

@@ -71,20 +71,6 @@ def conjunction(cs: ConstraintSystem, a: Boolean, b: Boolean) -> Boolean:
     return Bit(out)
 
 
-def enforce_equal(cs: ConstraintSystem, a: Boolean, b: Boolean) -> None:
-    """a = b; raises ValueError for constants that differ."""
-    if isinstance(a, bool) and isinstance(b, bool):
-        if a != b:
-            raise ValueError("two constants differ")
-        return
-    if a is False:
-        cs.enforce({}, {}, lc(b))
-    elif isinstance(b, bool):
-        cs.enforce({}, {}, difference(b, a) if b else lc(a))
-    else:
-        cs.enforce({}, {}, difference(a, b))
-
-
 def difference(a: Boolean, b: Boolean) -> dict[Variable, int]:
     """The linear form of a - b."""
     total = lc(a)

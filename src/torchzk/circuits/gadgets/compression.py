@@ -15,9 +15,10 @@ import torch
 
 from torchzk.circuits.gadgets import boolean, uint32
 from torchzk.circuits.gadgets.boolean import Bit, Boolean
-from torchzk.circuits.gadgets.uint32 import WORD_BITS, MultiEq, Word
+from torchzk.circuits.gadgets.uint32 import MultiEq, Word
 from torchzk.circuits.recorder import ConstraintSystem, Template, Variable
 from torchzk.params import sha256_steps
+from torchzk.params.sha256 import WORD_BITS
 
 BLOCK_BITS = 512
 STATE_BITS = 256

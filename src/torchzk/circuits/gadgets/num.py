@@ -45,13 +45,6 @@ def add(cs: ConstraintSystem, a: Variable, b: Variable) -> Variable:
     return out
 
 
-def sub(cs: ConstraintSystem, a: Variable, b: Variable) -> Variable:
-    """A new variable a - b, constrained as out + b = a."""
-    out = cs.alloc()
-    cs.enforce({out: 1, b: 1}, {ONE: 1}, {a: 1})
-    return out
-
-
 def to_bits(cs: ConstraintSystem, v: Variable) -> list[Boolean]:
     """The 255 bits of v, least significant first; not range-checked against r."""
     bits = alloc_bits(cs, N_BITS)

@@ -10,7 +10,7 @@ from torchzk.backends import Backend
 from torchzk.circuits.gadgets.boolean import Boolean, alloc_bits
 from torchzk.circuits.gadgets.insertion import INSERT_WIRES, insert, insert_wires
 from torchzk.circuits.gadgets.multipack import pack_into_inputs
-from torchzk.circuits.gadgets.num import bit_wires, bits_of, enforce_equal, inputize
+from torchzk.circuits.gadgets.num import bit_wires, bits_of, enforce_equal
 from torchzk.circuits.recorder import ConstraintSystem, Variable
 from torchzk.params.fields import FR
 from torchzk.params.poseidon import Poseidon
@@ -33,7 +33,6 @@ def por(
     *,
     leaf: Variable | None = None,
     root: Variable | None = None,
-    private: bool = True,
 ) -> None:
     """Constrain a Merkle path; the leaf's index becomes a public input.
 
@@ -43,7 +42,6 @@ def por(
         node_hash: Hash of a node's children.
         leaf: An allocated leaf; allocated here by default.
         root: An allocated root; allocated here by default.
-        private: Whether the root stays out of the public inputs.
     """
     node = cs.alloc() if leaf is None else leaf
     path: list[Boolean] = []
@@ -52,10 +50,7 @@ def por(
         node = node_hash(cs, insert(cs, node, bits, cs.alloc_many(arity - 1)))
         path += bits
     pack_into_inputs(cs, path)
-    expected = cs.alloc() if root is None else root
-    enforce_equal(cs, node, expected)
-    if not private:
-        inputize(cs, expected)
+    enforce_equal(cs, node, cs.alloc() if root is None else root)
 
 
 def por_no_challenge_input(

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from torchzk.circuits.gadgets.boolean import Boolean, alloc_bits, lc
 from torchzk.circuits.gadgets.multipack import CAPACITY, packed
 from torchzk.circuits.recorder import ONE, ConstraintSystem, Lc, Variable, add_scaled
+from torchzk.params.sha256 import WORD_BITS
 
 Word = list[Boolean]
-WORD_BITS = 32
 MASK = (1 << WORD_BITS) - 1
 
 

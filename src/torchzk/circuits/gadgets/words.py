@@ -8,8 +8,8 @@ import torch
 
 from torchzk.circuits.gadgets.multipack import CAPACITY
 from torchzk.circuits.gadgets.sha256 import padding
-from torchzk.circuits.gadgets.uint32 import WORD_BITS
 from torchzk.params.fields import FR, LIMB_BITS
+from torchzk.params.sha256 import WORD_BITS
 
 STATE_WORDS = 8
 # of the top limb of a digest as a number
