@@ -47,6 +47,7 @@ LAYERS = (
         "client_bench",
         "client_latency",
         "client_status",
+        "client_verbs",
         "bench",
         "__main__",
     ),

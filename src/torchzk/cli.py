@@ -297,6 +297,12 @@ def execute(parser: Parser, command: Command, argv: Sequence[str] | None = None)
     return int(report.get("exit_code", 0))
 
 
+def fail(error: BaseException, argv: Sequence[str] | None = None) -> int:
+    """End a command that has no parser yet, as `execute` does one that raises; its exit code."""
+    arguments = sys.argv[1:] if argv is None else argv
+    return _fail(Screen(_Stderr(), "--json" in arguments), _known(error))
+
+
 def _reader_left() -> bool:
     """Whether stdout is a pipe that has no other end."""
     poll = select.poll()

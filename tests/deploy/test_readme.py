@@ -13,7 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from torchzk import __main__, cli, client, doctor, prove, serve, setup, simulate, synthetic, verify
+from torchzk import (
+    __main__,
+    cli,
+    client_verbs,
+    doctor,
+    prove,
+    serve,
+    setup,
+    simulate,
+    synthetic,
+    verify,
+)
 from torchzk.bench import __main__ as bench
 from torchzk.bench import performance, sweep_command
 
@@ -31,7 +42,7 @@ PARSERS: dict[str, cli.Parser] = {
     "synthetic": synthetic._parser(),
     "simulate": simulate._parser(),
     "serve": serve._parser(),
-    "client": client._parser(),
+    "client": client_verbs.parser(),
     "bench": bench._parser(),
     "bench sweep": sweep_command.parser(),
     # pages name it without flags

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from child_environment import child_environment
+from child_environment import child_environment, run_python
 from serving.services import HERE, service, write_config
-from torchzk import client
+from torchzk import client, client_verbs
 from torchzk.circuits.registry import get_circuit
 from torchzk.errors import ConfigError, InputError
 from torchzk.serving.submissions import message_of
@@ -121,8 +121,8 @@ def test_a_job_file_says_what_no_flag_does(
     def message(said: object, *flags: object, kind: str = "wpost") -> wire.SubmitProofRequest:
         job.write_text(json.dumps(said))
         arguments = ["submit", "-t", kind, "--vanilla", job, *flags]
-        args = client._parser().parse_args([str(a) for a in arguments])
-        return message_of(client.submission_of(args))
+        args = client_verbs.parser().parse_args([str(a) for a in arguments])
+        return message_of(client_verbs.submission_of(args))
 
     made = message(said)
     assert (made.sector_size, made.miner_id, made.randomness.hex()) == (
@@ -320,7 +320,7 @@ def test_neither_command_waits_for_torch() -> None:
         [
             sys.executable,
             "-c",
-            "import sys, torchzk.client, torchzk.serve; print('torch' in sys.modules)",
+            "import sys, torchzk.client_verbs, torchzk.serve; print('torch' in sys.modules)",
         ],
         capture_output=True,
         text=True,
@@ -328,3 +328,11 @@ def test_neither_command_waits_for_torch() -> None:
         env=child_environment(),
     )
     assert done.stdout == "False\n"
+
+
+def test_without_grpc_the_client_says_what_to_install() -> None:
+    text = "import sys; sys.modules['grpc'] = None; from torchzk.client import main; "
+    done = run_python("-c", text + "sys.exit(main(['status']))")
+    assert done.returncode == 2, done.stderr
+    assert "ConfigError: grpc is not installed; pip install 'torchzk[serve]'" in done.stderr
+    assert "Traceback" not in done.stderr
