@@ -99,8 +99,7 @@ def refuse_wrong(report: cli.Report) -> None:
     """Raise what a doctor's report calls for.
 
     Raises:
-        RuntimeError: An answer is wrong.
-        ResourceError: A GPU's memory is.
+        ResourceError: A device computes wrongly, or a GPU's memory does not keep what is written.
     """
     wrong = [
         f"{a['operation']} of {t['backend']} on {t['device']}"
@@ -109,7 +108,10 @@ def refuse_wrong(report: cli.Report) -> None:
         if not a["right"]
     ]
     if wrong:
-        raise RuntimeError(f"wrong answers, so no proof made here can be trusted: {wrong}")
+        raise ResourceError(
+            f"wrong answers: {', '.join(wrong)}; no proof made there can be trusted. Prove "
+            "elsewhere; --memory-test 60 tells whether it is a GPU's memory"
+        )
     for test in report.get("memory_tests", ()):
         if test["wrong"]:
             raise ResourceError(

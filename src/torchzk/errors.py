@@ -74,7 +74,7 @@ class ProofError(TorchzkError):
 
 
 class ResourceError(TorchzkError):
-    """There is not enough memory, or no such device."""
+    """There is not enough memory, or no such device, or it is faulty."""
 
     exit_code = 6
 

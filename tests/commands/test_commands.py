@@ -278,6 +278,18 @@ def test_doctor_over_all_shipped_configs(capsys: pytest.CaptureFixture[str]) -> 
     assert "window2k.yaml" in err and "winning2k.yaml" in err
 
 
+def test_doctor_refuses_wrong_answers(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = [known_answers.Answer("msm", True, 1.0), known_answers.Answer("ntt", False, 1.0)]
+    monkeypatch.setattr(known_answers, "known_answers", lambda *_: wrong)
+    assert doctor.run(["--config", str(place.config), "--json"]) == 6
+    captured = capsys.readouterr()
+    message = json.loads(captured.out)["message"]
+    assert message.startswith("wrong answers: ntt of torch on cpu; no proof")
+    assert "WRONG" in captured.err and "Traceback" not in captured.err
+
+
 def test_doctor_misses_a_device(place: Place) -> None:
     assert doctor.run(["--config", str(place.config), "--device", "cuda:99"]) == 6
     # a flag counts for the shipped configs as well
