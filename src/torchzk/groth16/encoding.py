@@ -59,10 +59,8 @@ def encode_uncompressed(curve: Curve, point: Point) -> bytes:
     return _coordinate_bytes(curve, point[0]) + _coordinate_bytes(curve, point[1])
 
 
-def decode_compressed(
-    curve: Curve, raw: bytes, origin: Origin, *, allow_infinity: bool = False
-) -> Point:
-    """Inverse of `encode_compressed`, with every check.
+def decode_compressed(curve: Curve, raw: bytes, origin: Origin) -> Point:
+    """Inverse of `encode_compressed` for finite points, with every check.
 
     Raises:
         origin.error: Length, flags, number not below the modulus, no such point, wrong subgroup.
@@ -70,8 +68,7 @@ def decode_compressed(
     check_length(raw, compressed_size(curve), origin)
     flags = check_flags(raw, origin, compressed=True)
     if flags & INFINITY:
-        check_infinity(raw, origin, allow_infinity)
-        return None
+        raise infinity_error(raw, origin)
     (x,) = read_coordinates(curve, raw, origin)
     p = curve.field.modulus
     cube = coordinate_mul(coordinate_mul(x, x, p), x, p)
@@ -84,10 +81,8 @@ def decode_compressed(
     return x, y
 
 
-def decode_uncompressed(
-    curve: Curve, raw: bytes, origin: Origin, *, allow_infinity: bool = False
-) -> Point:
-    """Inverse of `encode_uncompressed`, with every check.
+def decode_uncompressed(curve: Curve, raw: bytes, origin: Origin) -> Point:
+    """Inverse of `encode_uncompressed` for finite points, with every check.
 
     Raises:
         origin.error: Length, flags, number not below the modulus, off the curve, wrong subgroup.
@@ -95,8 +90,7 @@ def decode_uncompressed(
     check_length(raw, uncompressed_size(curve), origin)
     flags = check_flags(raw, origin, compressed=False)
     if flags & INFINITY:
-        check_infinity(raw, origin, allow_infinity)
-        return None
+        raise infinity_error(raw, origin)
     x, y = read_coordinates(curve, raw, origin)
     check_on_curve(curve, (x, y), origin)
     check_subgroup(curve, (x, y), origin)
@@ -120,12 +114,11 @@ def check_flags(raw: bytes, origin: Origin, *, compressed: bool) -> int:
     return flags
 
 
-def check_infinity(raw: bytes, origin: Origin, allowed: bool) -> None:
-    """Raise unless bytes flagged as infinity are clean and infinity may stand here."""
+def infinity_error(raw: bytes, origin: Origin) -> TorchzkError:
+    """The error for bytes flagged as infinity, which may stand nowhere."""
     if raw[0] & ~_FLAGS or any(raw[1:]):
-        raise origin.fail("flagged as infinity, but other bits are set")
-    if not allowed:
-        raise origin.fail("the point at infinity may not stand here")
+        return origin.fail("flagged as infinity, but other bits are set")
+    return origin.fail("the point at infinity may not stand here")
 
 
 def read_coordinates(curve: Curve, raw: bytes, origin: Origin) -> list[Coordinate]:
