@@ -1,6 +1,6 @@
 """Transforms against the reference: interpreted, or compiled on a GPU; there at full size too.
 
-About 50 s interpreted.
+About 30 s interpreted.
 """
 
 from __future__ import annotations
