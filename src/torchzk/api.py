@@ -26,6 +26,7 @@ from torchzk.groth16.toxic_waste import DEV, load_toxic_waste
 from torchzk.groth16.vk_file import key_sha256
 from torchzk.scheduler import pipeline
 from torchzk.scheduler.dev_keys import make_dev_keys
+from torchzk.scheduler.key_files import check_official
 from torchzk.scheduler.key_store import Keys, get_keys, get_verifying_key, is_insecure
 from torchzk.scheduler.proof_service import (
     Outcome,
@@ -53,6 +54,7 @@ __all__ = [
     "Site",
     "VerifyingKey",
     "check",
+    "foresee",
     "get_keys",
     "get_verifying_key",
     "is_insecure",
@@ -102,6 +104,19 @@ def open_sessions(
     """A session on each of the devices that a config names; as `open_session`."""
     residents = None if beside is None else beside.residents
     return _open_sessions(config, timeline or Timeline(), warn, residents)
+
+
+def foresee(session: Session) -> None:
+    """Raise what proving would for want of a key or of memory, before a job is read and checked.
+
+    As far as that is known: what a circuit takes, once its constraints were recorded.
+
+    Raises:
+        KeyFileError: The network's key is wanted, and not there.
+        ResourceError: The device has not the memory, with the numbers.
+    """
+    check_official(session)
+    session.foresee()
 
 
 def load_job(

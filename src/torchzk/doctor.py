@@ -94,6 +94,8 @@ def _look_over(screen: cli.Screen, configs: Mapping[str, Config], watched: Timel
     head = ("config", "circuit", "runs on", "keys", "input")
     places = [tuple(plan[h] for h in head) for plan in plans]
     print_titled(screen.console, "what would run where", head, places, whole=1)
+    for advice in dict.fromkeys(filter(None, (plan["key_missing"] for plan in plans))):
+        screen.warn(advice)
     by_need: dict[str, list[str]] = {}
     for plan in plans:
         by_need.setdefault(plan["takes"], []).append(plan["config"])
@@ -140,7 +142,7 @@ def _plan(name: str, config: Config) -> dict[str, str]:
     from torchzk.scheduler.devices import find_device
 
     device, backend = config.device, str(config.backend)
-    missing = {"device": "", "backend": ""}
+    missing = {"device": "", "backend": "", "key": ""}
     found, place = None, f"{device}: absent"
     try:
         found = find_device(device)
@@ -154,15 +156,7 @@ def _plan(name: str, config: Config) -> dict[str, str]:
         circuit = get_circuit(config.circuit.kind, config.circuit.sector_size).name
     except TorchzkError as e:
         circuit = str(e)
-    if config.keys == "dev":
-        path = config.key_cache / f"{config.circuit.kind}_{config.circuit.sector_size}.params"
-        keys = "dev, cached" if path.is_file() else "dev, not made yet"
-    elif config.keys == "dev-in-memory":
-        keys = "dev-in-memory"
-    elif config.keys == "official":
-        keys = f"official, of {config.parameter_folder}"
-    else:
-        keys = str(config.keys) if config.keys.is_file() else f"{config.keys}: absent"
+    keys, missing["key"] = _keys(config)
     there = config.input is not None and config.input.is_file()
     named = "absent" if config.input else "synthetic" if config.synthetic else "not named"
     return {
@@ -174,9 +168,32 @@ def _plan(name: str, config: Config) -> dict[str, str]:
         "backend": backend,
         "backend_missing": missing["backend"],
         "keys": keys,
+        "key_missing": missing["key"],
         "input": "there" if there else named,
         "takes": _takes(config) if found else "",
     }
+
+
+def _keys(config: Config) -> tuple[str, str]:
+    """Which key a config takes and whether it is there; if not, what to do, unless it is made."""
+    from torchzk.circuits.registry import get_circuit
+    from torchzk.scheduler.official_keys import official_file
+
+    kind, sector_size = config.circuit.kind, config.circuit.sector_size
+    if config.keys == "dev":
+        path = config.key_cache / f"{kind}_{sector_size}.params"
+        return "dev, cached" if path.is_file() else "dev, not made yet", ""
+    if config.keys == "dev-in-memory":
+        return "dev-in-memory", ""
+    if config.keys == "official":
+        try:
+            circuit = get_circuit(kind, sector_size)
+            official = official_file(circuit.cache_identifier, "params", circuit.name)
+            return f"official, {official.in_folder(config.parameter_folder, circuit.name)}", ""
+        except TorchzkError as e:
+            return "official: absent", str(e)
+    path = config.keys
+    return (str(path), "") if path.is_file() else (f"{path}: absent", f"{path}: no such key file")
 
 
 def _takes(config: Config) -> str:

@@ -114,7 +114,7 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
 
         session = sessions[0]
         if not args.check:
-            session.foresee()
+            api.foresee(session)
         path = paths[0] if paths else None
         job = api.load_job(session, path, miner_id=args.miner_id, sector_number=args.sector_number)
         if args.profile_kernels is not None:

@@ -78,3 +78,32 @@ def test_what_cannot_be_proven_is_refused_before_its_job_is_read(
         assert prove.run([*flags, "--plan"]) == 0
         capsys.readouterr()
     assert ended(6).startswith("proving window-2KiB takes ")
+
+
+def test_an_official_key_that_is_not_there_is_told_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, job = tmp_path / "some.yaml", tmp_path / "job.json"
+    config.write_text(
+        "circuit:\n  kind: window\n  sector_size: 2KiB\nkeys: official\ndevice: cpu\n"
+        "block_cache: blocks\nkey_cache: keys\nruns: runs\ninput: job.json\n"
+        "parameter_folder: parameters\n"
+    )
+    job.write_text("{}")
+    flags = ["--config", str(config), "--json"]
+    assert prove.run(flags) == 4
+    message = json.loads(capsys.readouterr().out)["message"]
+    assert message.startswith(f"{tmp_path / 'parameters' / 'v28-proof-of-spacetime-fallback-'}")
+    # a check needs no key, and finds what is wrong with the job
+    assert prove.run([*flags, "--check"]) == 3
+    capsys.readouterr()
+    assert doctor.run(flags) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["configs"][0]["keys"] == "official: absent"
+    assert report["configs"][0]["key_missing"] == message and message in report["warnings"]
+    (tmp_path / "parameters").mkdir()
+    Path(message.partition(": ")[0]).write_bytes(b"")
+    assert doctor.run(flags) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["configs"][0]["key_missing"] == "" and report["warnings"] == []
+    assert report["configs"][0]["keys"].startswith(f"official, {tmp_path}")

@@ -32,6 +32,13 @@ def params_path(session: Session) -> Path:
     return _official_path(session, "params")
 
 
+def check_official(session: Session) -> None:
+    """Raise `KeyFileError` where the network's key is wanted and its file is not there."""
+    if session.config.keys == "official":
+        official = _official(session, "params")
+        official.in_folder(session.config.parameter_folder, session.circuit.name)
+
+
 def named_vk(session: Session) -> Path | None:
     """The file that has the verifying key, whether it is there or not; None for one in memory."""
     keys = session.config.keys
