@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 from py_arkworks_bls12381 import G1Point, G2Point, Scalar
 
@@ -58,7 +59,7 @@ def library_multiple(curve: Curve, scalar: int) -> Point:
 
 def library_msm(curve: Curve, factors: list[int], logs: list[int]) -> Point:
     """sum factors[i] logs[i] generator, by the library's own multi-scalar multiplication."""
-    group = G1Point if curve is G1 else G2Point
+    group: Any = G1Point if curve is G1 else G2Point
     points = [group() * _library_scalar(k) for k in logs]
     return _from_library(
         group.multiexp_unchecked(points, [_library_scalar(f) for f in factors]), curve

@@ -44,7 +44,7 @@ def main(stage: str, number: int, seconds: float, argv: list[str]) -> int:
         if name == stage:
             entered.set()
 
-    Run.opened = opened  # type: ignore[method-assign]
+    Run.opened = opened  # type: ignore[assignment, method-assign]
     threading.Thread(target=stop, daemon=True).start()
     return prove.run(argv)
 

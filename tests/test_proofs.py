@@ -120,7 +120,7 @@ def sha256(path: Path) -> str:
 def test_dev_keys_are_the_reference_files(opened: Callable[[str], Opened], kind: str) -> None:
     _, keys = opened(kind)
     params, n_bytes, vk = KEYS[kind]
-    assert keys.insecure
+    assert keys.insecure and keys.path
     assert (sha256(keys.path), keys.path.stat().st_size) == (params, n_bytes)
     assert keys.sha256 == vk == sha256(keys.path.with_suffix(".vk"))
 
@@ -144,7 +144,7 @@ def test_fixed_randomisers_give_the_reference_bytes(
 @pytest.mark.full("a minute: two jobs of three partitions, once a policy")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_several_workers_give_the_reference_bytes(
-    opened: Callable[[str], Opened], golden: Path, policy: str
+    opened: Callable[[str], Opened], golden: Path, policy: Any
 ) -> None:
     session, keys = opened("window")
     config = replace(session.config, workers=3, policy=policy)

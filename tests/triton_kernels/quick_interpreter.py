@@ -11,8 +11,6 @@ from triton.runtime import interpreter
 
 from torchzk.params.fields import FP
 
-Block = tuple[tl.tensor, ...]
-
 
 def install() -> None:
     """Patch the language once for all functions, and look for no overflow; twice is once.
@@ -28,7 +26,7 @@ def install() -> None:
     builder.options = replace(builder.options, sanitize_overflow=False)
 
 
-def inverse(a: Block) -> Block:
+def inverse(a: tl.tuple) -> tl.tuple:
     """What `divsteps.inverse` gives for a block, by integers: interpreted, that takes a second."""
     words = np.stack([word.handle.data for word in a], axis=-1).astype("<u4")
     inverses = b"".join(_inverse(x.tobytes()) for x in words.reshape(-1, FP.n_limbs))
