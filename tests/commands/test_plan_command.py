@@ -81,8 +81,9 @@ def test_what_cannot_be_proven_is_refused_before_its_job_is_read(
 
 
 def test_an_official_key_that_is_not_there_is_told_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(doctor, "self_test", lambda *_: [])
     config, job = tmp_path / "some.yaml", tmp_path / "job.json"
     config.write_text(
         "circuit:\n  kind: window\n  sector_size: 2KiB\nkeys: official\ndevice: cpu\n"
