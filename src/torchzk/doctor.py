@@ -75,7 +75,8 @@ def _look_over(screen: cli.Screen, configs: Mapping[str, Config], watched: Timel
     for gpu in gpus:
         has = f"{gpu.model}, {size(gpu.memory)}, compute capability {gpu.capability}, {gpu.uuid}"
         rows.append((gpu.name, has))
-        rows.append((f"memory errors of {gpu.name}", str(errors[gpu.name] or "not told by the driver")))
+        counted = errors[gpu.name]
+        rows.append((f"memory errors of {gpu.name}", str(counted or "not told by the driver")))
     if not gpus:
         rows.append(("CUDA devices", "none"))
     disks = _disks(configs.values())
