@@ -66,7 +66,7 @@ def main(name: str, backend: Backend, device: torch.device) -> None:
         shape = porep_shape(size)
         c1 = timed("read C1", lambda: read_c1(paths["porep"], shape))
         data = paths["porep"].read_bytes()
-        timed("read C1, any JSON", lambda: c1_from_json(parse_json(data, "C1"), shape, None))
+        timed("read C1, any JSON", lambda: c1_from_json(parse_json(data, "C1"), shape))
         timed(
             "verify C1",
             lambda: check_porep(backend, device, c1, miner_id=1000, sector_number=7),

@@ -11,7 +11,7 @@ from triton.runtime.interpreter import InterpretedFunction
 from torchzk.errors import ResourceError
 from torchzk.params.fields import FR
 from torchzk.triton_kernels import elementwise, variants
-from torchzk.triton_kernels.code import FieldCode, field_code
+from torchzk.triton_kernels.code import FieldCode, Variant, field_code
 from triton_kernels.lanes import INTERPRETED
 
 
@@ -21,7 +21,7 @@ def undecided() -> None:
 
 
 @pytest.mark.parametrize("name", ["ptx", "plain"])
-def test_right_kernels_pass(device: torch.device, name: variants.Variant) -> None:
+def test_right_kernels_pass(device: torch.device, name: Variant) -> None:
     assert variants.mistakes(device, name) == ()
 
 
