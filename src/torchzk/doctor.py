@@ -73,8 +73,8 @@ def _look_over(screen: cli.Screen, configs: Mapping[str, Config], watched: Timel
         ("memory limit of the control group", size(limit) if limit else "none"),
     ]
     for gpu in gpus:
-        has = f"{gpu.model}, {size(gpu.memory)}, compute capability {gpu.capability}, {gpu.uuid}"
-        rows.append((gpu.name, has))
+        rows.append((gpu.name, f"{gpu.model}, {size(gpu.memory)}, capability {gpu.capability}"))
+        rows.append(("", gpu.uuid))
         counted = errors[gpu.name]
         rows.append((f"memory errors of {gpu.name}", str(counted or "not told by the driver")))
     if not gpus:
