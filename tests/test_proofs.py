@@ -20,7 +20,8 @@ import torch
 from torchzk import api
 from torchzk.errors import InputError, ProofError
 from torchzk.groth16.keys import held
-from torchzk.groth16.prover import Room, prove, query_sums
+from torchzk.groth16.prover import prove, query_sums
+from torchzk.groth16.room import Room
 from torchzk.params.curves import Point
 from torchzk.scheduler import proof_work
 from torchzk.scheduler.policies import POLICIES

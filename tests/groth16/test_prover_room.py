@@ -20,10 +20,11 @@ from torchzk.groth16 import room as room_module
 from torchzk.groth16.density import density
 from torchzk.groth16.keys import QUERIES
 from torchzk.groth16.order import part_order
-from torchzk.groth16.prover import Randomisers, Room, prove, query_sums
+from torchzk.groth16.prover import Randomisers, prove, query_sums
 from torchzk.groth16.query_sums import Sum, VariableScalars, values_of
 from torchzk.groth16.query_variables import query_variables
 from torchzk.groth16.r1cs import Assignment, R1cs
+from torchzk.groth16.room import Room
 from torchzk.groth16.setup import make_key
 from torchzk.groth16.toxic_waste import DEV
 from torchzk.groth16.verifier import verify

@@ -17,8 +17,9 @@ from torchzk.groth16 import setup
 from torchzk.groth16.columns import columns
 from torchzk.groth16.density import expected_lengths
 from torchzk.groth16.keys import QUERIES, check_lengths
-from torchzk.groth16.prover import Randomisers, Room, prove
+from torchzk.groth16.prover import Randomisers, prove
 from torchzk.groth16.r1cs import Assignment, R1cs
+from torchzk.groth16.room import Room
 from torchzk.groth16.setup import lagrange_at, make_key, make_verifying_key, new_key
 from torchzk.groth16.toxic_waste import DEV, ToxicWaste
 from torchzk.groth16.verifier import verify

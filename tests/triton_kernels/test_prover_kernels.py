@@ -18,8 +18,9 @@ from torchzk.backends import BackendName, load_backend
 from torchzk.config import CircuitConfig, Config
 from torchzk.groth16.keys import MemoryKey
 from torchzk.groth16.proofs import Proof
-from torchzk.groth16.prover import Randomisers, Room, prove
+from torchzk.groth16.prover import Randomisers, prove
 from torchzk.groth16.r1cs import Assignment
+from torchzk.groth16.room import Room
 from torchzk.groth16.setup import make_key
 from torchzk.groth16.toxic_waste import DEV
 from torchzk.groth16.verifier import verify

@@ -21,8 +21,9 @@ from torchzk.errors import InputError
 from torchzk.groth16 import setup
 from torchzk.groth16.density import expected_lengths
 from torchzk.groth16.keys import QUERIES, MemoryKey
-from torchzk.groth16.prover import Randomisers, Room, prove
+from torchzk.groth16.prover import Randomisers, prove
 from torchzk.groth16.r1cs import R1cs
+from torchzk.groth16.room import Room
 from torchzk.groth16.toxic_waste import DEV
 from torchzk.ops.layout import OTHER
 from torchzk.params.domains import Domain

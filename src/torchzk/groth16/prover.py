@@ -35,7 +35,7 @@ from torchzk.groth16.query_sums import (
 )
 from torchzk.groth16.query_variables import query_variables
 from torchzk.groth16.r1cs import Assignment, R1cs
-from torchzk.groth16.room import Room as Room
+from torchzk.groth16.room import Room
 from torchzk.groth16.streams import Parts
 from torchzk.params.curves import G1, G2, Point
 from torchzk.params.fields import FR
