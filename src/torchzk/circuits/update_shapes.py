@@ -84,26 +84,21 @@ class UpdateShape:
         return 1 << self.hs.index(self.h)
 
 
-def update_shape(sector_size: int, h: int | None = None) -> UpdateShape:
-    """The shape for a size of `SECTOR_SHAPES`, with the usual `h` unless another is given.
+def update_shape(sector_size: int) -> UpdateShape:
+    """The shape for a size of `SECTOR_SHAPES`, with the usual `h`.
 
     Raises:
-        ConfigError: No update is specified for the size, or its circuit does not allow `h`.
+        ConfigError: No update is specified for the size.
     """
     sector = SECTOR_SHAPES.get(sector_size)
     if sector is None or _log2(sector.n_nodes) not in _CONSTANTS:
         there_are = (s for s in SECTOR_SHAPES.values() if _log2(s.n_nodes) in _CONSTANTS)
         sizes = ", ".join(f"{s.sector_size} ({s.name})" for s in there_are)
         raise ConfigError(f"no update circuit of {sector_size} byte sectors; there are {sizes}")
-    return shape_of_sector(sector, h)
+    return shape_of_sector(sector)
 
 
-def shape_of_sector(sector: SectorShape, h: int | None = None) -> UpdateShape:
+def shape_of_sector(sector: SectorShape) -> UpdateShape:
     """The shape for a sector, registered or not; see `update_shape`."""
     partitions, challenges, apex_leaves, hs = _CONSTANTS[_log2(sector.n_nodes)]
-    if h is None:
-        h = _DEFAULT_H[hs]
-    if h not in hs:
-        allowed = ", ".join(str(x) for x in dict.fromkeys(hs))
-        raise ConfigError(f"an update of a {sector.name} sector has no h = {h}; it has {allowed}")
-    return UpdateShape(sector, partitions, challenges, apex_leaves, hs, h)
+    return UpdateShape(sector, partitions, challenges, apex_leaves, hs, _DEFAULT_H[hs])
