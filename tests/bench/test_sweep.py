@@ -15,12 +15,12 @@ import pytest
 from rich.console import Console
 
 from fake_devices import FakeDevice, FakeJob, FakePartition, Referee, Script, setups, watchdog
-from timeline_samples import heard, partition
+from timeline_samples import heard, partition, span
 from torchzk.bench.__main__ import run as bench
 from torchzk.bench.proof_cases import PROOFS
 from torchzk.bench.sweep import Proven, Row, sweep
 from torchzk.bench.sweep_cases import Grid, Setting, repeats
-from torchzk.bench.sweep_measures import Times, figures_of, steady_pace, times_in
+from torchzk.bench.sweep_measures import Times, figures_of, steady_pace, times_in, times_of
 from torchzk.bench.sweep_prediction import predict
 from torchzk.bench.sweep_table import draw, print_sweep, write_picture
 from torchzk.errors import ResourceError
@@ -305,6 +305,22 @@ def test_a_device_that_has_nothing_left_to_do_is_not_busy() -> None:
     assert figures["busy"] == pytest.approx(60 / 170) and figures["busy_window_s"] == 0.17
 
 
+def test_ends_are_the_first_sectors_stations_and_the_last_ones_finish() -> None:
+    spans = [
+        *(span("reading 0", "reading", k, k + 3 + k) for k in (0, 10)),
+        *(span("checking 0", "checking", 20 + k, 24 + 2 * k) for k in (0, 10)),
+        *(span("finishing 0", "finishing", 200 + k, 207 + 3 * k) for k in (0, 10)),
+    ]
+    spans += partition(0, "cuda:0", 0, 100)
+    times = times_of(RunRecord("t", tuple(reversed(spans))))
+    assert times.ends == pytest.approx((3 + 4 + 27) / 1e3)
+    assert times.stations["reading"] == pytest.approx((3 + 13) / 2e3)
+    row = figures_of(RunRecord("t", tuple(spans)), 0, 2, 1)
+    assert times_in(row) == times
+    # rows of before ends were kept have their means
+    assert times_in({k: v for k, v in row.items() if k != "ends_ms"}).ends is None
+
+
 def test_the_steady_pace_leaves_out_the_ends() -> None:
     ends = [10.0, 13, 15, 17, 19, 30]
     assert steady_pace(ends, 1) == (19 - 10) / 4
@@ -328,6 +344,10 @@ def test_a_prediction_of_what_can_be_added_up() -> None:
     hidden = predict(times, Setting("two-locks", 2, 2), partitions=2, sectors=4)
     assert hidden.steady_seconds_a_proof == pytest.approx(2 * 5)
     assert hidden.busy == pytest.approx(4 / 5)
+    # at the ends nobody else is at work: those are told apart from the means
+    cut = predict(replace(times, ends=1.5), Setting("whole", 1, 1), partitions=2, sectors=4)
+    assert cut.seconds_a_proof == pytest.approx((8 * 8 + 1.5) / 4)
+    assert (cut.busy, cut.steady_seconds_a_proof) == (alone.busy, alone.steady_seconds_a_proof)
     # a station that is slower than the device sets the pace
     slow = Times(times.stages, steps, {"reading": 50.0})
     assert predict(slow, Setting("two-locks", 2, 2), 2, 4).steady_seconds_a_proof == 50

@@ -33,6 +33,9 @@ class Times:
     """What a worker's steps took of the host."""
     stations: dict[str, float]
     """What is done once a sector."""
+    ends: float | None = None
+    """The first sector's reading and checking and the last one's finishing: nobody's kernels run
+    beside these, and no interpreter is shared, so they are not means. Those stand in if None."""
 
     @property
     def between(self) -> float:
@@ -53,13 +56,24 @@ def times_of(record: RunRecord) -> Times:
     }
     workers = [s for s in record.spans if lane_of(s.lane).kind is LaneKind.WORKER]
     rest = [s for s in record.spans if lane_of(s.lane).kind is LaneKind.STATION]
-    return Times(stages, _means(workers, _STEPS), _means(rest, STATIONS))
+    return Times(stages, _means(workers, _STEPS), _means(rest, STATIONS), _ends(rest))
+
+
+def _ends(stations: Iterable[Span]) -> float:
+    """Seconds in which the first sector waits for its kernels, and the last one after them."""
+    found: dict[str, Span] = {}
+    for span in sorted(stations, key=lambda s: s.start_ns):
+        if not span.failed and (span.name not in found or span.name == STATIONS[-1]):
+            found[span.name] = span
+    return sum(found[name].seconds for name in STATIONS if name in found)
 
 
 def times_in(row: Mapping[str, Any]) -> Times:
     """Those that a row was written with."""
     kinds = ("stages_ms", "steps_ms", "stations_ms")
-    return Times(*({name: ms / 1e3 for name, ms in row[kind].items()} for kind in kinds))
+    means = ({name: ms / 1e3 for name, ms in row[kind].items()} for kind in kinds)
+    ends = row.get("ends_ms")
+    return Times(*means, None if ends is None else ends / 1e3)
 
 
 def figures_of(record: RunRecord, start_ns: int, sectors: int, in_flight: int) -> dict[str, Any]:
@@ -84,6 +98,7 @@ def figures_of(record: RunRecord, start_ns: int, sectors: int, in_flight: int) -
         "stages_ms": {name: 1e3 * s for name, s in times.stages.items()},
         "steps_ms": {name: 1e3 * s for name, s in times.steps.items()},
         "stations_ms": {name: 1e3 * s for name, s in times.stations.items()},
+        "ends_ms": None if times.ends is None else 1e3 * times.ends,
         "between_ms": 1e3 * times.between,
         **_uploads(record, uses),
         **_memory(record, uses),

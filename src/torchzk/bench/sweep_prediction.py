@@ -96,8 +96,7 @@ def predict(
     """
     outcome = simulate(scenario_of(times, setting, partitions, sectors, devices))
     stations = times.stations
-    # what the first sector waits for before its kernels, and the last one after them
-    ends = sum(stations.values())
+    ends = sum(stations.values()) if times.ends is None else times.ends
     slowest = max(stations.values(), default=0.0)
     seconds = max(outcome.run_seconds, slowest * sectors) + ends
     kernels = sum(times.stages.values())
