@@ -71,9 +71,9 @@ def _ends(stations: Iterable[Span]) -> float:
 def times_in(row: Mapping[str, Any]) -> Times:
     """Those that a row was written with."""
     kinds = ("stages_ms", "steps_ms", "stations_ms")
-    means = ({name: ms / 1e3 for name, ms in row[kind].items()} for kind in kinds)
+    stages, steps, rest = ({n: ms / 1e3 for n, ms in row[kind].items()} for kind in kinds)
     ends = row.get("ends_ms")
-    return Times(*means, None if ends is None else ends / 1e3)
+    return Times(stages, steps, rest, None if ends is None else ends / 1e3)
 
 
 def figures_of(record: RunRecord, start_ns: int, sectors: int, in_flight: int) -> dict[str, Any]:
