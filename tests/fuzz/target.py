@@ -44,7 +44,7 @@ class Target:
     """Words of the format."""
     longest: int = 1 << 15
     """Bytes of an input."""
-    memory: int = 100
+    memory: int = 40
     """Bytes that may be allocated for a byte of the input: of JSON, `[],` is three bytes, and 64
     as a list in a list."""
     spare: int = 1 << 21
