@@ -29,13 +29,13 @@ _HEADS = (
 )
 _NEAR = 0.1
 """A predicted pace further than this from the measured one is shown in red."""
-_BESIDE = 0.05
+_BESIDE = 0.14
 """Of a worker, from one policy's dots to the next one's."""
 _COLOURS = ("#B279A2", "#F58518", "#72B7B2", "#4C78A8")
 _INK, _FAINT = "#24292F", "#6E7781"
 _GB = 10**9
-_PLACE_INCHES = 4.9
-"""Of the picture, for a place: its name, and two rows of plots."""
+_PLACE_INCHES, _PLOT_INCHES = 4.9, 2.1
+"""Of the picture: for a place, its name and two rows of plots; for a plot, across."""
 
 
 def print_sweep(
@@ -168,7 +168,7 @@ def draw(rows: Sequence[Row]) -> FigureCanvasAgg:
     workers = sorted({row["workers"] for row in rows})
     height = _PLACE_INCHES * len(places) + 0.4
     # a place's name wants its room, however few plots there are
-    width = max(1.4 + 2.6 * len(flights), 6.4)
+    width = max(1.1 + _PLOT_INCHES * len(flights), 6.4)
     figure = Figure(figsize=(width, height), dpi=110, facecolor="white")
     canvas = FigureCanvasAgg(figure)
     for i, place in enumerate(places):
@@ -193,7 +193,7 @@ def draw(rows: Sequence[Row]) -> FigureCanvasAgg:
             hspace=0.14,
             wspace=0.08,
         ).subplots(sharex=True, sharey="row", squeeze=False)
-        grid[0][0].set_xlim(workers[0] - 0.3, workers[-1] + 0.3)
+        grid[0][0].set_xlim(workers[0] - 0.4, workers[-1] + 0.4)
         grid[0][0].set_xticks(workers)
         grid[0][0].set_ylim(0, 1.12 * max(_both(there, "seconds_a_proof")))
         grid[1][0].set_ylim(*_percent(_both(there, "busy")))
@@ -238,7 +238,7 @@ def _lines(axes: Axes, rows: Iterable[Row], figure: str, factor: float) -> None:
         # beside each other where they are equal
         at = [row["workers"] + _BESIDE * (i - 1.5) for row in own]
         values = [factor * row[figure] for row in own]
-        axes.plot(at, values, "o-", color=colour, lw=1.4, ms=4, label=policy)
+        axes.plot(at, values, "o-", color=colour, lw=1.2, ms=4, label=policy)
         said = [factor * row[f"predicted_{figure}"] for row in own]
         axes.plot(at, said, "o", mfc="none", mec=colour, ms=8, mew=0.9)
     axes.tick_params(colors=_FAINT, labelsize=8, length=0)
