@@ -29,6 +29,7 @@ import torch
 
 from torchzk import api
 from torchzk.backends import choose_backend, compile_ahead, load_backend
+from torchzk.bench import conditions
 from torchzk.bench.proof_cases import PROOFS
 from torchzk.bench.proof_inputs import Inputs
 from torchzk.bench.proof_measures import slope
@@ -283,24 +284,26 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--inputs", type=Path, default=Path("runs") / "inputs")
     parser.add_argument("--out", type=Path, default=Path())
+    parser.add_argument("--commit", help="what rows say of the code, if not git")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
 
+    device = find_device(args.device)
+    facts = conditions.standing(device, args.commit)
+
     def emit(row: dict[str, Any]) -> None:
+        row |= facts
         print(json.dumps(row), flush=True)
         with (args.out / "many_jobs.jsonl").open("a") as file:
             file.write(json.dumps(row) + "\n")
 
-    device = find_device(args.device)
     with ExitStack() as stack:
         kinds = real_kinds(device, args.inputs, args.workers, stack)
         jobs = {kind.name: kind.read() for kind in kinds}
         start = time.monotonic()
         sent, ends, memory = run_jobs(kinds, args.jobs, args.seconds, args.seed, emit)
         seconds = time.monotonic() - start
-        row = {"device": str(device), "asked": args.jobs, "s": seconds} | summary(
-            sent, ends, memory, jobs
-        )
+        row = {"asked": args.jobs, "s": seconds} | summary(sent, ends, memory, jobs)
         emit(row)
     return int(not row["right"])
 

@@ -1,12 +1,14 @@
 """A trim beside another worker's kernels, under both of torch's allocators, as JSON lines.
 
     PYTHONPATH=src:tests python tests/scheduler/trims_on_timeline.py [--out DIR] [--seconds S]
+        [--device D] [--commit TEXT]
 
 One worker holds the compute lock with some 300 ms of kernels in its stream; meanwhile another takes
 the mem lock, is told that the device has too little, and trims. What there is to give back was
 kept for the stream of the worker that trims (`own`) or for that of all kernels (`compute`). Every
 case is a process with a picture of its lanes, and a row: how long the trim took, whether the
-kernels were still running when it returned, and how long it held up the worker that computes.
+kernels were still running when it returned, and how long it held up the worker that computes. All
+cases are in one picture as well, drawn by `trims_picture` from the rows.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from typing import Any
 
 import torch
 
+from scheduler import trims_picture
+from torchzk.bench import conditions
 from torchzk.groth16.streams import Mark
 from torchzk.scheduler.device_clocks import clocks_of
 from torchzk.scheduler.device_tables import counts
@@ -196,13 +200,8 @@ def measured(allocator: str, case: str, device: torch.device, out: Path) -> dict
     if folder is not None:
         shutil.copy(folder / "lanes.png", out / f"trims-{allocator}-{case}.png")
     right = done == [b"done"] * 2
-    row = {
-        "allocator": allocator,
-        "kept_for": case,
-        "device": real.name,
-        "torch": torch.__version__,
-    }
-    return row | {"right": right, **figures(record, real.name), **paused(meeting)}
+    row = {"allocator": allocator, "kept_for": case, "right": right}
+    return row | figures(record, real.name) | paused(meeting)
 
 
 def figures(record: RunRecord, device: str) -> dict[str, Any]:
@@ -229,6 +228,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--out", type=Path, default=Path("trims"), help="rows and pictures")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--seconds", type=float, default=30.0, help="of each case, at most")
+    parser.add_argument("--commit", help="what rows say of the code, if not git")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
@@ -236,7 +236,8 @@ def main(argv: list[str]) -> int:
         allocator, case = args.one
         print(json.dumps(measured(allocator, case, torch.device(args.device), args.out)))
         return 0
-    right = True
+    facts = conditions.standing(torch.device(args.device), args.commit)
+    right, written = True, args.out / "trims.jsonl"
     for allocator in ALLOCATORS:
         for case in CASES:
             command = [sys.executable, __file__, "--one", allocator, case]
@@ -248,10 +249,12 @@ def main(argv: list[str]) -> int:
                 row = json.loads(done.stdout.splitlines()[-1])
             except (subprocess.SubprocessError, ValueError, IndexError) as e:
                 row = {"allocator": allocator, "kept_for": case, "right": False, "error": str(e)}
+            row |= facts
             print(json.dumps(row), flush=True)
-            with (args.out / "trims.jsonl").open("a") as file:
+            with written.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             right &= row["right"]
+    trims_picture.write(written, args.out / "trims.png")
     return int(not right)
 
 
