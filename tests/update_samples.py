@@ -185,7 +185,7 @@ def _witness(
         numbers([x], 1) for x in commitments
     )
     return UpdateWitness(
-        partition=partition,
+        partition=torch.full((1,), partition, dtype=torch.int64, device=device),
         comm_r_old=comm_r_old,
         comm_d_new=comm_d_new,
         comm_r_new=comm_r_new,

@@ -6,7 +6,6 @@ Source: spec/porep.md section 11.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 
@@ -27,6 +26,7 @@ from torchzk.circuits.porep_bank import labels_and_bank
 from torchzk.circuits.porep_shapes import PARENTS, StackedShape
 from torchzk.circuits.porep_wires import ChallengeWires, challenge_wires
 from torchzk.circuits.porep_witness import COLUMN_PATH, PATHS, REPLICA_PATH, PorepWitness
+from torchzk.device_cache import kept_by_device
 from torchzk.errors import LayoutError
 from torchzk.groth16.r1cs import Assignment
 from torchzk.params.fields import FR
@@ -133,7 +133,7 @@ class _Bits:
     flip: torch.Tensor
 
 
-@lru_cache(maxsize=4)
+@kept_by_device(4)
 def _bits_on(wires: ChallengeWires, device: torch.device) -> _Bits:
     table = wires.bits
     return _Bits(*(torch.from_numpy(x).to(device) for x in (table.word, table.lift, table.flip)))

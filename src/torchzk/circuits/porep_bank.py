@@ -7,7 +7,6 @@ a label's parents are given. Source: spec/porep.md sections 5 and 11.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 
@@ -23,6 +22,7 @@ from torchzk.circuits.labels import parent_rows, repeated
 from torchzk.circuits.porep_shapes import LABEL_PARENTS
 from torchzk.circuits.porep_wires import LABEL_BLOCKS, Bank
 from torchzk.circuits.porep_witness import PorepWitness
+from torchzk.device_cache import kept_by_device
 from torchzk.params.fields import FR, LIMB_BITS
 from torchzk.params.sha256 import IV
 from torchzk.params.sha256_steps import N_STEPS
@@ -104,7 +104,7 @@ class _Constants:
     """int64 `[layers 37]`: the row among `[14 layers]` of each label that is hashed."""
 
 
-@lru_cache(maxsize=8)
+@kept_by_device(8)
 def _constants(layers: int, device: torch.device) -> _Constants:
     rows = []
     for layer in range(1, layers + 1):

@@ -7,7 +7,6 @@ the order in which `update` allocates their variables. Source: spec/post_update.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import accumulate
 
 import torch
@@ -41,9 +40,9 @@ from torchzk.circuits.update_places import (
 )
 from torchzk.circuits.update_shapes import UpdateShape
 from torchzk.circuits.update_witness import UpdateWitness
+from torchzk.device_cache import kept_by_device
 from torchzk.errors import LayoutError
 from torchzk.groth16.r1cs import Assignment
-from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR
 
 
@@ -94,7 +93,7 @@ def assign(backend: Backend, shape: UpdateShape, witness: UpdateWitness) -> Assi
     aux = torch.empty(8, n_head + c * n_challenge, dtype=torch.int32, device=device)
     head = _Room(aux[:, :n_head])
     body = _Room(aux[:, n_head:].view(8, c, n_challenge))
-    which = _which(shape, witness.partition, device)
+    which = _which(backend, shape, witness.partition)
     commitments = torch.cat((witness.comm_r_old, witness.comm_d_new, witness.comm_r_new), dim=1)
     phi, digest_bits = _write_prologue(backend, shape, witness, which, commitments, head)
     _write_challenges(backend, shape, witness, phi, digest_bits, body)
@@ -137,32 +136,21 @@ def _check(shape: UpdateShape, witness: UpdateWitness) -> None:
     if got != expected:
         names = "(challenges, arities, apex leaves, partition path, levels of TreeD)"
         raise LayoutError(f"{names} must be {expected}, got {got}")
-    if not 0 <= witness.partition < shape.n_partitions:
-        raise LayoutError(f"no partition {witness.partition} of {shape.n_partitions}")
 
 
-@lru_cache(maxsize=64)
-def _which(shape: UpdateShape, partition: int, device: torch.device) -> torch.Tensor:
+def _which(backend: Backend, shape: UpdateShape, partition: torch.Tensor) -> torch.Tensor:
     """Which partition and which h: their number, its bits, and the partition's number again."""
     number = partition + (shape.h_select << shape.partition_bits)
-    bits = [number >> i & 1 for i in range(shape.partition_bits + len(shape.hs))]
-    return pack_mont([number, *bits, partition], FR, device)
+    bits = _low_bits(number, shape.partition_bits + len(shape.hs)).flatten().to(torch.int64)
+    return integer_wires(backend, torch.cat((number, bits, partition)))
 
 
-@lru_cache(maxsize=64)
-def _digest_numbers(shape: UpdateShape, partition: int, device: torch.device) -> torch.Tensor:
-    first = partition * shape.n_digests
-    return pack_mont(range(first, first + shape.n_digests), FR, device)
+def _low_bits(number: torch.Tensor, n: int) -> torch.Tensor:
+    """int64 `[1]` to its low `n` bits, which may be none, bool `[n, 1]`."""
+    return (number >> torch.arange(n, device=number.device).unsqueeze(1) & 1).bool()
 
 
-@lru_cache(maxsize=64)
-def _partition_bits(shape: UpdateShape, partition: int, device: torch.device) -> torch.Tensor:
-    """bool `[partition_bits, 1]`"""
-    bits = [[bool(partition >> i & 1)] for i in range(shape.partition_bits)]
-    return torch.tensor(bits, dtype=torch.bool, device=device).view(-1, 1)
-
-
-@lru_cache(maxsize=16)
+@kept_by_device(16)
 def _challenge_places(shape: UpdateShape, device: torch.device) -> torch.Tensor:
     """int64 `[challenge_bits, c]`: where a challenge's bits are in the flat `[255, digests]`."""
     challenge = torch.arange(shape.n_challenges)
@@ -171,7 +159,7 @@ def _challenge_places(shape: UpdateShape, device: torch.device) -> torch.Tensor:
     return (bit * shape.n_digests + challenge // shape.challenges_per_digest).to(device)
 
 
-@lru_cache(maxsize=16)
+@kept_by_device(16)
 def _shifts(shape: UpdateShape, device: torch.device) -> torch.Tensor:
     """int64 `[hs, 1]`: how far a node's number is shifted to leave its h high bits."""
     return torch.tensor([[shape.node_bits - h] for h in shape.hs], device=device)
@@ -186,7 +174,6 @@ def _write_prologue(
     room: _Room,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """All values of the prologue; returns phi `[8, 1]` and the digests' bits, bool `[255, D]`."""
-    device = which.device
     room.put(which)
     room.put(commitments)
     phi = _randomness_wires(backend, witness.comm_d_new, witness.comm_r_old)
@@ -199,9 +186,10 @@ def _write_prologue(
     pairs, apex = tree_pairs(backend, witness.apex_leaves)
     n_pairs = pairs.shape[2]
     write_pair_wires(backend, pairs, room.take(n_pairs * n_pair).view(8, n_pairs, n_pair))
-    bits = _partition_bits(shape, witness.partition, device)
+    bits = _low_bits(witness.partition, shape.partition_bits)
     _write_path(backend, apex, bits, witness.partition_path.unsqueeze(1), room)
-    numbers = _digest_numbers(shape, witness.partition, device)
+    places = torch.arange(shape.n_digests, device=which.device)
+    numbers = integer_wires(backend, witness.partition * shape.n_digests + places)
     digests = _randomness_wires(backend, witness.comm_r_new.expand_as(numbers), numbers)
     digest_bits = to_bits_wires(backend, digests[:, -1])
     wires = torch.cat((numbers.unsqueeze(1), digests, bit_wires(digest_bits)), dim=1)
@@ -219,7 +207,7 @@ def _write_challenges(
 ) -> None:
     device, c = phi.device, shape.n_challenges
     own_bits = digest_bits.flatten()[_challenge_places(shape, device)]
-    partition_bits = _partition_bits(shape, witness.partition, device)
+    partition_bits = _low_bits(witness.partition, shape.partition_bits)
     bits = torch.cat((own_bits, partition_bits.expand(-1, c)))
     high = integer_wires(backend, _number(bits) >> _shifts(shape, device))
     selected = shape.hs.index(shape.h)

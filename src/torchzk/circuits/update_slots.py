@@ -15,12 +15,19 @@ from torchzk.circuits.merkle_paths import siblings_of
 from torchzk.circuits.update_job import UpdateJob
 from torchzk.circuits.update_proof import update_parts
 from torchzk.circuits.update_witness import UpdateWitness
+from torchzk.errors import LayoutError
 
 
 def update_witness(
     backend: Backend, device: torch.device, job: UpdateJob, partition: int
 ) -> UpdateWitness:
-    """The witness of one partition: one copy to the device, the rest is indexing there."""
+    """The witness of one partition: one copy to the device, the rest is indexing there.
+
+    Raises:
+        LayoutError: There is no such partition.
+    """
+    if not 0 <= partition < job.n_partitions:
+        raise LayoutError(f"no partition {partition} of {job.n_partitions}")
     shape, parts = job.shape, update_parts(job.shape)
     raw = np.frombuffer(job.comm_r_old + job.comm_d_new + job.comm_r_new, dtype=np.uint8)
     own = job.elements[partition]
@@ -33,7 +40,7 @@ def update_witness(
     below = [level[:, :, 0] for level in paths_d[: shape.tree_d_levels]]
     n_challenges = shape.n_challenges
     return UpdateWitness(
-        partition=partition,
+        partition=torch.full((1,), partition, dtype=torch.int64, device=device),
         comm_r_old=commitments[:, 0:1],
         comm_d_new=commitments[:, 1:2],
         comm_r_new=commitments[:, 2:3],

@@ -19,8 +19,8 @@ class UpdateWitness:
     other two. Source: spec/post_update.md sections 8 and 10.
     """
 
-    partition: int
-    """k, the number of the partition."""
+    partition: torch.Tensor
+    """int64 `[1]`: k, the number of the partition."""
     comm_r_old: torch.Tensor
     """`[8, 1]`"""
     comm_d_new: torch.Tensor
@@ -61,6 +61,8 @@ class UpdateWitness:
         of_challenges = [self.leaves_r_old, self.leaves_d_new]
         expected = [(8, 1)] * 6 + [(8, c)] * 2
         got = [tuple(x.shape) for x in single + of_challenges]
+        if self.partition.dtype != torch.int64 or self.partition.shape != (1,):
+            raise LayoutError(f"one number of a partition: got {list(self.partition.shape)}")
         if got != expected:
             raise LayoutError(f"6 numbers and 2 leaves for each of {c} challenges: got {got}")
         levels = [x.shape[:2] for x in (*self.siblings_r_old, *self.siblings_r_new)]

@@ -5,14 +5,13 @@ A number is a variable; allocating one costs no constraint. Source: spec/gadgets
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import torch
 
 from torchzk.backends import Backend
 from torchzk.circuits.gadgets.boolean import Boolean, alloc_bits
 from torchzk.circuits.gadgets.multipack import packed
 from torchzk.circuits.recorder import ONE, ConstraintSystem, Variable, linear
+from torchzk.device_cache import kept_by_device
 from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR, LIMB_BITS
 
@@ -77,7 +76,7 @@ def integer_wires(backend: Backend, values: torch.Tensor) -> torch.Tensor:
     return backend.to_mont(limbs, FR)
 
 
-@lru_cache(maxsize=8)
+@kept_by_device(1)
 def one(device: torch.device) -> torch.Tensor:
     """ONE in Montgomery form, int32 `[8, 1]`."""
     return pack_mont([1], FR, device)

@@ -24,6 +24,7 @@ from torchzk.circuits.gadgets.words import (
     swapped,
 )
 from torchzk.circuits.recorder import ConstraintSystem, Template, Variable
+from torchzk.device_cache import kept_by_device
 from torchzk.params.fields import FR, LIMB_BITS
 from torchzk.params.sha256 import IV
 from torchzk.params.sha256_steps import N_STEPS
@@ -106,13 +107,13 @@ def _write(backend: Backend, pairs: torch.Tensor, out: torch.Tensor) -> None:
     out[..., -1] = backend.to_mont(hash_number(state), FR).view(-1, *batch)
 
 
-@lru_cache(maxsize=8)
+@kept_by_device(1)
 def _constants(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """The second block and the initial state, int32 words `[16, 1]` and `[8, 1]`."""
     return constant_words(padding_words(BLOCK_BITS), device), constant_words(IV, device)
 
 
-@lru_cache(maxsize=8)
+@kept_by_device(1)
 def _table(device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """For each bit its word of the bank, how far it is below its top, and -1 if it is negated."""
     of_node = torch.arange(N_BITS)
