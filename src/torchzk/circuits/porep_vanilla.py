@@ -23,7 +23,7 @@ from torchzk.circuits.porep_label_checks import check_data_paths, check_labels
 from torchzk.circuits.porep_node_checks import check_nodes
 from torchzk.circuits.porep_parts import porep_parts
 from torchzk.circuits.porep_slots import witness_of_planes
-from torchzk.circuits.replica_id import porep_id, replica_id
+from torchzk.circuits.replica_id import porep_id, replica_commitment, replica_id
 from torchzk.errors import InputError
 from torchzk.ops.layout import unpack_mont
 from torchzk.params.fields import FR
@@ -99,9 +99,8 @@ def _check_roots(batch: PorepBatch) -> None:
 
 def _check_comm_r(c1: C1) -> None:
     parts, first = porep_parts(c1.shape), c1.elements[0, 0]
-    roots = (first[x] for x in (parts.columns[0].root, parts.replica.root))
-    computed = Poseidon.merkle(2).digest([int.from_bytes(x.tobytes(), "little") for x in roots])
-    if computed != int.from_bytes(c1.comm_r, "little"):
+    roots = (first[x].tobytes() for x in (parts.columns[0].root, parts.replica.root))
+    if replica_commitment(*roots) != c1.comm_r:
         raise InputError(
             f"comm_r {c1.comm_r.hex()} is not the Poseidon hash of comm_c and comm_r_last,"
             " the roots of its Merkle proofs"

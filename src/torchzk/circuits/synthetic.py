@@ -21,7 +21,7 @@ from torchzk.circuits.miner_id import prover_id
 from torchzk.circuits.parents import parents
 from torchzk.circuits.porep_shapes import StackedShape, porep_shape
 from torchzk.circuits.registered import RegisteredSeal
-from torchzk.circuits.replica_id import clear_top_bits, porep_id, replica_id
+from torchzk.circuits.replica_id import clear_top_bits, porep_id, replica_commitment, replica_id
 from torchzk.circuits.seal_challenges import seal_challenges
 from torchzk.circuits.sparse_tree import SparseTree, poseidon_tree, zero_data_tree
 from torchzk.errors import ConfigError
@@ -118,16 +118,13 @@ def make_sector(
     with timeline.span("TreeR"):
         replica_nodes = {node: columns[node][-1] for node in challenged}
         tree_r = poseidon_tree(backend, device, shape.arities, replica_nodes)
-    comm_r = Poseidon.merkle(2).digest(
-        [int.from_bytes(root, "little") for root in (tree_c.root, tree_r.root)]
-    )
     return SyntheticSector(
         of=of,
         shape=shape,
         ticket=ticket,
         seed=seed,
         replica_id=replica,
-        comm_r=comm_r.to_bytes(32, "little"),
+        comm_r=replica_commitment(tree_c.root, tree_r.root),
         challenges=challenges,
         parents=edges,
         columns=columns,

@@ -29,6 +29,7 @@ from torchzk.circuits.part_paths import (
     put_places,
 )
 from torchzk.circuits.path_faults import describe_fault
+from torchzk.circuits.replica_id import replica_commitment
 from torchzk.circuits.update_challenges import phi, rho_index, update_challenges
 from torchzk.circuits.update_job import UpdateJob
 from torchzk.circuits.update_proof import UpdateParts, update_parts
@@ -175,8 +176,7 @@ class _Check:
             (parts.r_new, job.comm_r_new, "comm_r_new"),
         ):
             roots = (job.elements[0, x].tobytes() for x in (parts.comm_c, paths[0].root))
-            computed = Poseidon.merkle(2).digest([int.from_bytes(x, "little") for x in roots])
-            if computed != int.from_bytes(comm_r, "little"):
+            if replica_commitment(*roots) != comm_r:
                 tree = _of(paths[0])[1]
                 raise InputError(
                     f"{name} {comm_r.hex()} is not the Poseidon hash of comm_c and the root"
