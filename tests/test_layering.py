@@ -17,7 +17,15 @@ PACKAGE = ROOT / "src" / "torchzk"
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if not p.stem.endswith("_pb2"))
 # each layer imports from those before it and from itself
 LAYERS = (
-    ("errors", "memory_faults", "device_cache", "files", "small_files", "timeline"),
+    (
+        "errors",
+        "memory_faults",
+        "device_cache",
+        "captures",
+        "files",
+        "small_files",
+        "timeline",
+    ),
     ("params",),
     ("ops", "triton_kernels"),
     ("backends",),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
@@ -11,6 +13,27 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+
+
+class _Holding(threading.local):
+    results: dict[Hashable, Any] | None = None
+
+
+_HOLDING = _Holding()
+
+
+@contextmanager
+def holding(results: dict[Hashable, Any]) -> Iterator[None]:
+    """Whatever kept functions return to this thread is put in `results`, and taken from there.
+
+    So what has been done once is done again with the same constants, whatever caches have
+    forgotten; and they are there as long as `results`.
+    """
+    before, _HOLDING.results = _HOLDING.results, results
+    try:
+        yield
+    finally:
+        _HOLDING.results = before
 
 
 class DeviceCache(Generic[P, Result]):
@@ -28,6 +51,16 @@ class DeviceCache(Generic[P, Result]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Result:
         """What the function returns; kept results are by all of the arguments."""
+        held = _HOLDING.results
+        if held is None:
+            return self._kept(*args, **kwargs)
+        key = (self, args, tuple(kwargs.items()))
+        if key not in held:
+            held[key] = self._kept(*args, **kwargs)
+        again: Result = held[key]
+        return again
+
+    def _kept(self, *args: P.args, **kwargs: P.kwargs) -> Result:
         device = args[-1]
         cached = self._by_device.get(device)
         if cached is None:

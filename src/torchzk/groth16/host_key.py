@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from torchzk.captures import at_rest
 from torchzk.errors import ResourceError
 from torchzk.groth16.keys import (
     QUERIES,
@@ -211,7 +212,7 @@ def _pin(slab: torch.Tensor, device: torch.device) -> None:
 
 def _unpin(slab: torch.Tensor, device: torch.device) -> None:
     """Give a slab back once no copy uses it."""
-    with torch.cuda.device(device):
+    with torch.cuda.device(device), at_rest():
         # whoever copied has its own stream, and the pages may go as soon as they are not pinned
         torch.cuda.synchronize(device)
         _cudart().cudaHostUnregister(slab.data_ptr())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from torchzk.captures import at_rest
 from torchzk.scheduler import machine
 
 _SETTINGS = "expandable_segments:True"
@@ -56,7 +57,8 @@ def half_of_the_rest(device: torch.device, limit: int | None, own: int) -> int:
             has, such as another circuit's key, is no part of the plan.
     """
     if device.type == "cuda":
-        torch.cuda.empty_cache()
+        with at_rest():
+            torch.cuda.empty_cache()
         taken = torch.cuda.memory_allocated(device)
         return own + max(0, budget(device, limit) - taken) // 2
     return budget(device, limit) // 2

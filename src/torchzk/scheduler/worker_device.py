@@ -9,6 +9,7 @@ from typing import Protocol
 
 import torch
 
+from torchzk.captures import at_rest
 from torchzk.scheduler import machine
 
 WORKERS = {"cpu": 1, "cuda": 2}
@@ -134,7 +135,8 @@ class CudaDevice:
         streams have done their work, but for what is queued on the compute stream where its blocks
         are given back, which that work may still use.
         """
-        torch.cuda.empty_cache()
+        with at_rest():
+            torch.cuda.empty_cache()
 
     def is_lost(self, error: BaseException) -> bool:
         """Whether CUDA reported an error that stays, which is any but a lack of memory."""

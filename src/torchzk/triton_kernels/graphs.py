@@ -7,14 +7,13 @@ captured when their key comes the second time, after a first, plain run has comp
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 
 import torch
 
+from torchzk.captures import captured
 from torchzk.triton_kernels.launch import on_device
 
 Launches = Callable[..., torch.Tensor]
@@ -88,12 +87,6 @@ class Graphs:
                     self._seen.popitem(last=False)
             return out
 
-    @contextmanager
-    def at_rest(self) -> Iterator[None]:
-        """Nothing is captured or replayed meanwhile: nobody may wait for a device that captures."""
-        with self._lock:
-            yield
-
     def drop(self, device: torch.device | None = None) -> None:
         """Forget a device's keys and free the memory of its graphs, once they have run; or all."""
         with self._lock:
@@ -126,13 +119,8 @@ class _Graph:
         self._inputs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in inputs]
         self._graph = torch.cuda.CUDAGraph()
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream), _no_collection():
-            # other threads go on allocating meanwhile
-            self._graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                self._output = launches(*self._inputs)
-            finally:
-                self._graph.capture_end()
+        with torch.cuda.stream(stream), captured(self._graph):
+            self._output = launches(*self._inputs)
         torch.cuda.current_stream().wait_stream(stream)
         self.done = torch.cuda.Event()
         """When the last replay is over."""
@@ -147,18 +135,6 @@ class _Graph:
         out = self._output.clone()
         self.done.record()
         return out
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """No garbage is collected: what it frees on a device could spoil a capture."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 GRAPHS = Graphs(capacity=8)
