@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,6 +54,37 @@ def test_once_more_with_half_of_what_is_free(
     assert (
         "memory of cpu ran out (CUDA out of memory. Tried to allocate 2.00 GiB): proving" in warning
     )
+
+
+def test_what_was_taken_and_is_given_back_is_planned_with_again(
+    session: tuple[api.Session, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, _ = session
+    with_memory(monkeypatch, 16 << 30)
+    first = opened.plan
+    for left in (8 << 30, 4 << 30):
+        with_memory(monkeypatch, left)
+        with_replan(opened, failing_once())
+        assert opened.plan.budget == left // 2
+    with_memory(monkeypatch, 15 << 30)
+    assert opened.plan.budget == 2 << 30
+    # a hundredth is missing
+    with_memory(monkeypatch, (16 << 30) - (16 << 30) // 100)
+    assert opened.plan is first
+    with_memory(monkeypatch, 4 << 30)
+    assert opened.plan is first
+
+
+def failing_once() -> Callable[[Plan], None]:
+    """What runs out of memory when it is called first."""
+    calls: list[Plan] = []
+
+    def run(plan: Plan) -> None:
+        calls.append(plan)
+        if len(calls) == 1:
+            raise out_of_memory()
+
+    return run
 
 
 def test_keys_of_other_circuits_are_not_for_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,9 @@ from torchzk.scheduler.residents import Residents
 from torchzk.scheduler.worker_device import WORKERS
 from torchzk.timeline import Timeline
 
+_NEXT_TO = 64
+"""One part in so many may be gone since: kernels that were loaded, tables of other sessions."""
+
 
 @dataclass(frozen=True)
 class Session:
@@ -51,6 +54,8 @@ class Session:
     """What circuits keep on devices: of all sessions that are to know of each other."""
     _plans: list[tuple[int, Plan]] = field(default_factory=list, init=False)
     """One, once it was asked for, with the bytes of other circuits that it was made beside."""
+    _given_up: list[Plan] = field(default_factory=list, init=False)
+    """The one before, while somebody else has the memory for it."""
 
     @cached_property
     def r1cs(self) -> R1cs:
@@ -82,7 +87,8 @@ class Session:
     def plan(self) -> Plan:
         """How a partition is proven here, in what other circuits leave of the device.
 
-        Made when first asked for, and anew after a key of another circuit has come or gone.
+        Made when first asked for, and anew after a key of another circuit has come or gone. After a
+        `replan` it is the one before again, as soon as whoever took the memory has given it back.
 
         Raises:
             ResourceError: The device has not the memory, with the numbers.
@@ -92,6 +98,8 @@ class Session:
         moved = made is not None and place is not None and made[1].key_stays != (place == "device")
         if made is None or moved or made[0] != beside:
             return self._settle(self.plan_beside(place or "auto", beside), beside)
+        if self._given_up and self._has_room(self._given_up[0]):
+            return self._settle(self._given_up[0], beside)
         return made[1]
 
     def plan_for(self, *, key_stays: bool) -> Plan:
@@ -142,11 +150,20 @@ class Session:
         Raises:
             ResourceError: Nothing fits, with the numbers.
         """
-        stays, key = self.plan.key_stays, self.plan.key_bytes
+        before, given_up = self.plan, self._given_up.copy()
+        stays, key = before.key_stays, before.key_bytes
         forget_tables(self.choice.name, self.device)
         half = half_of_the_rest(self.device, self.config.vram_limit, key if stays else 0)
         smaller = plan(self.sizes, self.choice.name, half, key="device" if stays else "host")
-        return self._settle(smaller, self.beside)
+        self._settle(smaller, self.beside)
+        # a plan for which all is there, and that ran out all the same, is not gone by again
+        self._given_up[:] = given_up or ([] if self._has_room(before) else [before])
+        return smaller
+
+    def _has_room(self, earlier: Plan) -> bool:
+        """Whether there is as much as when a plan was made, or next to it."""
+        there = budget(self.device, self.config.vram_limit) - self.beside
+        return there >= max(earlier.peak, earlier.budget - earlier.budget // _NEXT_TO)
 
     def forget(self) -> None:
         """Give back what is kept on the device for the next proof; it is made again when wanted.
@@ -162,6 +179,7 @@ class Session:
         """Go by another plan. What was kept for the last may be too large for it, and goes."""
         forget_tables(self.choice.name, self.device)
         self._plans[:] = [(beside, found)]
+        self._given_up.clear()
         return found
 
     def take_constraints(self, other: Session) -> None:
