@@ -32,17 +32,10 @@ if importlib.util.find_spec("triton") is None:
     collect_ignore += [*KERNEL_TESTS, *_HOST]
 else:
     if INTERPRETED:
-        from triton_kernels import (
-            memory_interpreter,
-            ntt_interpreter,
-            ptx_interpreter,
-            quick_interpreter,
-        )
+        from triton_kernels import ptx_interpreter, quick_interpreter
 
         quick_interpreter.install()
         ptx_interpreter.install()
-        memory_interpreter.install()
-        ntt_interpreter.install()
         collect_ignore += _HOST
     if not RUNS_KERNELS:
         collect_ignore += KERNEL_TESTS

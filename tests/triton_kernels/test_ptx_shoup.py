@@ -11,14 +11,12 @@ import pytest
 from torchzk.params.fields import FR, split
 from torchzk.triton_kernels.code import field_code
 from torchzk.triton_kernels.ntt_code import ntt_code
-from triton_kernels import ntt_interpreter, ptx_interpreter
+from triton_kernels import ptx_interpreter
 
 P, R = FR.modulus, 1 << 256
 CODE = ntt_code(field_code(FR, 1, "ptx"))
 NEAR = P + (P >> 25)
 TOP = P >> 224 << 224
-
-ntt_interpreter.install()
 
 
 def run(text: str, n_results: int, *arguments: Sequence[int]) -> list[list[int]]:
