@@ -49,6 +49,7 @@ def test_the_list_of_keys_is_frozen() -> None:
         "workers",
         "policy",
         "early_witness",
+        "witness_graph",
         "runs",
         "runs_limit.count",
         "runs_limit.size",

@@ -82,18 +82,20 @@ def test_a_sweep_that_was_stopped_is_taken_up(monkeypatch: pytest.MonkeyPatch) -
     assert [row["policy"] for row in rows()] == ALL
 
 
-def test_repeats_are_not_run_and_early_witnesses_have_rows_of_their_own(
+def test_repeats_are_not_run_and_ways_of_witnesses_have_rows_of_their_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     flags = [*FLAGS, "--policies", "two-locks", "--partitions", "1", "--workers", "1,2"]
-    for more in ([], ["--early-witness"]):
+    for more in ([], ["--early-witness"], ["--witness-graph"]):
         assert bench([*flags, "--commit", "x", "--resume", "--json", *more]) == 0
         report = json.loads(capsys.readouterr().out)
         assert [row["workers"] for row in report["rows"]] == [1] and report["left_out"] == []
         name = "two-locks, 2 workers, 1 in flight, key on device"
         assert report["repeats"] == [{"circuit": "window2k", "setting": name, "as_workers": 1}]
-    plain, early = rows()
-    assert (plain["early_witness"], early["early_witness"]) == (False, True)
+    plain, early, graph = rows()
+    assert [row["early_witness"] for row in rows()] == [False, True, False]
+    assert [row["witness_graph"] for row in rows()] == [False, False, True]
+    assert graph["proof_sha256"] == plain["proof_sha256"] and graph["right"]
     assert plain["proof_sha256"] == early["proof_sha256"] and plain["right"] and early["right"]
     # it is there from the staging on
     assert plain["most_promised_bytes"] < early["most_promised_bytes"]

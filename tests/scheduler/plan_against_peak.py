@@ -1,10 +1,12 @@
 """Compares plans with what the allocator of a GPU saw, stage by stage, as JSON lines.
 
     PYTHONPATH=src:tests python tests/scheduler/plan_against_peak.py [CIRCUIT ...] [--caps 80 48]
+        [--witness-graph]
 
 A circuit is KIND-SIZE, as porep-32GiB. Of each, a synthetic sector is made, and with every cap a
 development key in memory; the first partition is proven twice, the second time with what the
-first left behind, and the proofs' bytes are compared. A line a stage: the plan's bytes, the most
+first left behind, or three times with a witness graph, which the second one captures; the proofs'
+bytes are compared. A line a stage: the plan's bytes, the most
 that torch had allocated in it beyond what was there before the session, and their ratio, which
 must not be below 1 for the peak. Exits with 1 if one is, or if bytes differ.
 """
@@ -86,7 +88,7 @@ def job_of(name: str, device: torch.device) -> Job:
     return job
 
 
-def measure(job: Job, cap: int, device: torch.device) -> str | None:
+def measure(job: Job, cap: int, device: torch.device, *, graph: bool = False) -> str | None:
     """Prove the first partition within a cap; the digest of the proof, None where it failed."""
     # what an earlier cap left behind is not this one's
     forget_matrices(device)
@@ -100,13 +102,14 @@ def measure(job: Job, cap: int, device: torch.device) -> str | None:
         keys="dev-in-memory",
         device=str(device),
         vram_limit=cap * 10**9,
+        witness_graph=graph,
     )
     session = api.open_session(config, peaks.timeline(), lambda text: emit(warning=text))
     name = session.circuit.name
     try:
         with api.get_keys(session) as keys:
             site = api.Site(session, keys)
-            made = [prove_partition(site, job, 0, FIXED) for _ in range(2)]
+            made = [prove_partition(site, job, 0, FIXED) for _ in range(3 if graph else 2)]
     except (TorchzkError, torch.OutOfMemoryError) as e:
         emit(circuit=name, cap_gb=cap, error=f"{type(e).__name__}: {e}")
         return None
@@ -140,6 +143,7 @@ def measure(job: Job, cap: int, device: torch.device) -> str | None:
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("circuits", nargs="*", default=["porep-32GiB"], metavar="CIRCUIT")
+    parser.add_argument("--witness-graph", action="store_true")
     parser.add_argument("--caps", type=int, nargs="+", default=CAPS, metavar="GB")
     args = parser.parse_args(argv)
     if not torch.cuda.is_available():
@@ -148,7 +152,7 @@ def main(argv: list[str]) -> int:
     right = True
     for name in args.circuits:
         job = job_of(name, device)
-        digests = [measure(job, cap, device) for cap in args.caps]
+        digests = [measure(job, cap, device, graph=args.witness_graph) for cap in args.caps]
         right &= None not in digests and len(set(digests)) == 1
     return int(not right)
 

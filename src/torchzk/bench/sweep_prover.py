@@ -63,6 +63,8 @@ class Place:
     """Whether each setting's timeline is drawn, which takes a second."""
     early_witness: bool = False
     """As in a config."""
+    witness_graph: bool = False
+    """Likewise, and captured while everything is made warm."""
 
     @property
     def device(self) -> torch.device:
@@ -147,6 +149,7 @@ class ServiceProver:
         place = self.place
         title = f"sweep {self.session.circuit.name}: {setting.name}"
         facts = {"sectors": str(sectors)} | ({"witness": "early"} if place.early_witness else {})
+        facts |= {"witness": "by a graph"} if place.witness_graph else {}
         with open_run(place.runs, title, place.warn, facts) as run:
             run.drawn = place.pictures
             run.clock = clocks_of(place.devices)
@@ -217,6 +220,9 @@ class ServiceProver:
     def _settle(self, limit: int | None) -> None:
         """Sessions within a limit, with the constraints of the first."""
         before = self.session
+        for session in self._sessions:
+            # the next ones do not know of it
+            session.residents.graphs.drop(session.device)
         self._sessions = self._open(limit)
         for session in self._sessions:
             session.take_constraints(before)
@@ -246,6 +252,7 @@ class ServiceProver:
             device=",".join(map(str, self.place.devices)),
             backend=self.place.backend,
             vram_limit=limit,
+            witness_graph=self.place.witness_graph,
         )
         return api.open_sessions(config, self.place.watcher, self.place.warn)
 

@@ -75,6 +75,7 @@ def place_of(row: Row) -> str:
     most, devices = row.get("most_partitions"), row.get("devices", 1)
     place += "" if most is None else f", {count(most, 'partition')} a sector"
     place += ", early witness" if row.get("early_witness") else ""
+    place += ", witness graph" if row.get("witness_graph") else ""
     return place if devices == 1 else f"{place}, {devices} devices"
 
 

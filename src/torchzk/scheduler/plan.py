@@ -8,7 +8,7 @@ the stage works on, and what its operations take at their peak. All figures in b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from torchzk.backends import BackendName, Needs, load_needs
@@ -69,6 +69,9 @@ class Plan:
     """The peak while a development key is made, its points not counted."""
     witness_bytes: int
     """What the witness of one partition takes by itself."""
+    witness_graph: bool = False
+    """Whether as much stays on the device, for a graph that computes the witness of every
+    partition: in all stages, and until the key of another circuit comes."""
 
     @property
     def peak(self) -> int:
@@ -85,7 +88,7 @@ class Plan:
 
     @property
     def resident_bytes(self) -> int:
-        """What is on the device between proofs."""
+        """What is on the device between proofs, beside another circuit's."""
         return self.kept_bytes + (self.key_bytes if self.key_stays else 0)
 
     @property
@@ -106,7 +109,8 @@ class Plan:
         """How many vectors are there at a time, in words."""
         if self.room.in_turn:
             return "products and quotient in turn, the witness again for each"
-        return "products and quotient at once"
+        graph = ", the witness by a graph" if self.witness_graph else ""
+        return f"products and quotient at once{graph}"
 
     @property
     def verdict(self) -> str:
@@ -114,7 +118,14 @@ class Plan:
         return f"the key {self.key_verdict}; {self.vectors_verdict}"
 
 
-def plan(sizes: CircuitSizes, backend: BackendName, budget: int, *, key: KeyPlace = "auto") -> Plan:
+def plan(
+    sizes: CircuitSizes,
+    backend: BackendName,
+    budget: int,
+    *,
+    key: KeyPlace = "auto",
+    graph: bool = False,
+) -> Plan:
     """The fastest way of proving a partition that `budget` bytes allow.
 
     Args:
@@ -122,6 +133,8 @@ def plan(sizes: CircuitSizes, backend: BackendName, budget: int, *, key: KeyPlac
         backend: Whose operations.
         budget: All that this process may have on the device, its key and tables included.
         key: Where the key's points must lie; on a CPU, `host` is a mapped file.
+        graph: Whether the witness may be a graph. It is where that fits beside, and takes nothing
+            of the room.
 
     Raises:
         ResourceError: Even the slowest way takes more, with the numbers.
@@ -137,7 +150,9 @@ def plan(sizes: CircuitSizes, backend: BackendName, budget: int, *, key: KeyPlac
             continue
         found = _plan(sizes, backend, needs, budget, mode)
         if found.peak <= budget:
-            return found
+            return (
+                _with_graph(found, StageBytes(sizes, needs, *mode, graph=True)) if graph else found
+            )
         if least is None or found.peak < least.peak:
             least = found
     if least is None:
@@ -183,6 +198,12 @@ def _plan(
         making_key=account.making_key(),
         witness_bytes=account.witness,
     )
+
+
+def _with_graph(found: Plan, account: StageBytes) -> Plan:
+    """The same with the witness as a graph, if it is computed once a proof and there is room."""
+    larger = replace(found, stages=account.stages(found.room), witness_graph=True)
+    return found if found.room.in_turn or larger.peak > found.budget else larger
 
 
 def _refusal(least: Plan) -> str:

@@ -201,23 +201,22 @@ class ProofPartition:
 
     def _query_sums(self, check: Callable[[], None], plan: Plan) -> dict[str, Point]:
         session = self._site.session
+        with session.witness_program(plan) as program:
 
-        def assign() -> Assignment:
-            early, self._early = self._early, None
-            if early is not None:
-                return early
-            return session.circuit.assignment(session.backend, self._given)
+            def assign() -> Assignment:
+                early, self._early = self._early, None
+                return program(self._given) if early is None else early
 
-        return query_sums(
-            session.backend,
-            self._site.keys.proving,
-            session.r1cs,
-            assign,
-            self._timeline,
-            circuit=session.circuit.name,
-            room=plan.room,
-            check=check,
-        )
+            return query_sums(
+                session.backend,
+                self._site.keys.proving,
+                session.r1cs,
+                assign,
+                self._timeline,
+                circuit=session.circuit.name,
+                room=plan.room,
+                check=check,
+            )
 
 
 class ProofWork:

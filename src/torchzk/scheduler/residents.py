@@ -17,6 +17,7 @@ import torch
 from torchzk.errors import ResourceError
 from torchzk.scheduler.memory_budget import MemoryBudget
 from torchzk.scheduler.plan import KeyPlace, Place, Plan, gib
+from torchzk.scheduler.witness_graph import WitnessGraphs
 
 if TYPE_CHECKING:
     from torchzk.scheduler.session import Session
@@ -58,6 +59,8 @@ class Residents:
         self._guard = threading.RLock()
         self._at_work: dict[torch.device, set[object]] = {}
         self._left = threading.Condition(self._guard)
+        self.graphs = WitnessGraphs()
+        """Kept where one circuit has a device to itself; no bytes of those that keys count."""
 
     def beside(self, device: torch.device, circuit: str) -> int:
         """Bytes that others keep on the device: all but the circuit's own key, or its last."""
@@ -122,6 +125,8 @@ class Residents:
             self._resize(session.device, room)
         try:
             self._let_finish(session.device)
+            # whoever is alone there by now has it again
+            self.graphs.drop(session.device)
             yield place
         finally:
             self._release(resident)
@@ -175,6 +180,7 @@ class Residents:
 
     def _release(self, resident: _Resident) -> None:
         device = resident.session.device
+        self.graphs.drop(device, resident.session.circuit.name)
         with self._guard:
             self._residents.remove(resident)
             if not any(r.session.device == device for r in self._residents):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 
@@ -30,6 +31,7 @@ from torchzk.scheduler.device_budget import budget, half_of_the_rest, prepare_me
 from torchzk.scheduler.devices import find_device, find_devices, why_none
 from torchzk.scheduler.plan import KeyPlace, Plan, making_key_bytes, plan
 from torchzk.scheduler.residents import Residents
+from torchzk.scheduler.witness_graph import Program
 from torchzk.scheduler.worker_device import WORKERS
 from torchzk.timeline import Timeline
 
@@ -117,7 +119,8 @@ class Session:
         """The plan there would be with so many bytes of other circuits there; errors as `plan`."""
         there = budget(self.device, self.config.vram_limit) - beside
         try:
-            return plan(self.sizes, self.choice.name, there, key=key)
+            graph = self.has_graph and not beside
+            return plan(self.sizes, self.choice.name, there, key=key, graph=graph)
         except ResourceError as e:
             if not beside:
                 raise
@@ -125,6 +128,27 @@ class Session:
             raise ResourceError(
                 f"{e}; other circuits keep {beside / 2**30:.1f} GiB there ({others}): evict one"
             ) from None
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether a witness may be a graph: where asked for, of Triton's kernels on CUDA."""
+        on_cuda = self.device.type == "cuda" and self.choice.name == "triton"
+        return self.config.witness_graph and on_cuda
+
+    @contextmanager
+    def witness_program(self, plan: Plan) -> Iterator[Program]:
+        """What computes a partition's assignment, by a graph if the plan has one.
+
+        Its values are good for kernels launched on the current stream until the context ends.
+        """
+        program, graphs = partial(self.circuit.assignment, self.backend), self.residents.graphs
+        place = (self.device, self.circuit.name)
+        if not plan.witness_graph:
+            graphs.drop(*place)
+            yield program
+            return
+        with graphs.lent(*place, program, plan.witness_bytes, self.warn) as lent:
+            yield lent
 
     def staged_bytes(self, plan: Plan) -> int:
         """What a partition has on the device between its staging and its kernels, by a plan."""
@@ -152,6 +176,7 @@ class Session:
         """
         before, given_up = self.plan, self._given_up.copy()
         stays, key = before.key_stays, before.key_bytes
+        self.residents.graphs.drop(self.device, self.circuit.name)
         forget_tables(self.choice.name, self.device)
         half = half_of_the_rest(self.device, self.config.vram_limit, key if stays else 0)
         smaller = plan(self.sizes, self.choice.name, half, key="device" if stays else "host")
@@ -171,12 +196,15 @@ class Session:
         Any thread may, beside a worker that proves there: who has got something of it holds it
         until its kernels are launched, and its memory is others' only after those.
         """
+        self.residents.graphs.drop(self.device, self.circuit.name)
         forget_matrices(self.device)
         query_variables.forget(self.device)
         forget_tables(self.choice.name, self.device)
 
     def _settle(self, found: Plan, beside: int) -> Plan:
         """Go by another plan. What was kept for the last may be too large for it, and goes."""
+        if not found.witness_graph:
+            self.residents.graphs.drop(self.device, self.circuit.name)
         forget_tables(self.choice.name, self.device)
         self._plans[:] = [(beside, found)]
         self._given_up.clear()

@@ -48,6 +48,8 @@ class StageBytes:
     """`Room.in_turn`."""
     side_by_side: bool = False
     """Whether h is summed side by side with the other queries: `Room.costs` are given."""
+    graph: bool = False
+    """Whether the witness is a graph, whose memory stays; not in turn."""
 
     @cached_property
     def key(self) -> int:
@@ -64,6 +66,11 @@ class StageBytes:
     def assignment(self) -> int:
         """The values of all variables."""
         return ELEMENT * self.sizes.variables
+
+    @cached_property
+    def values(self) -> int:
+        """Those of a proof's own: in a graph's memory they are there in every stage."""
+        return 0 if self.graph else self.assignment
 
     @cached_property
     def matrices(self) -> int:
@@ -83,8 +90,10 @@ class StageBytes:
 
     @cached_property
     def always(self) -> int:
-        """The key if it stays, matrices, lists, and what no size changes: there in every stage."""
-        return self._pieces + self.matrices + self._lists + (self.key if self.stays else 0)
+        """There in every stage: the key if it stays, the memory of the witness's graph if it has
+        one, matrices, lists, and what no size changes."""
+        stays = (self.key if self.stays else 0) + (self.witness if self.graph else 0)
+        return self._pieces + self.matrices + self._lists + stays
 
     @cached_property
     def _pieces(self) -> int:
@@ -98,7 +107,7 @@ class StageBytes:
     def stages(self, room: Room) -> tuple[Stage, ...]:
         """All of a proof, in order; what earlier proofs left behind is counted in each."""
         early = self.ring(room, room.early_slots)
-        first = self.always + self.roots + self.witness
+        first = self.always + self.roots + (self.given if self.graph else self.witness)
         found = [
             Stage("witness", max(first, self.again(room))),
             Stage("products", self.always + self.roots + self._products() + early),
@@ -133,11 +142,11 @@ class StageBytes:
         """What is there when the sum of a query begins, parts of the key not counted."""
         kept = self.always + self.roots + self.given
         inputs = ELEMENT * self.sizes.n_inputs
-        others = self.assignment + self.needs.classes_bytes(self.sizes.n_aux) + inputs
+        others = self.values + self.needs.classes_bytes(self.sizes.n_aux) + inputs
         if self.side_by_side:
             return kept + self.vector + others
         if name == "h":
-            return kept + self.vector + (0 if self.in_turn else self.assignment)
+            return kept + self.vector + (0 if self.in_turn else self.values)
         return kept + others
 
     def query(self, name: str, room: Room) -> int:
@@ -238,7 +247,7 @@ class StageBytes:
         return witness.given + witness.scratch + self.assignment
 
     def _products(self) -> int:
-        kept = self.given + self.assignment
+        kept = self.given + self.values
         sizes = self.sizes
         first = max(
             self.needs.preparing_bytes(m.rows, m.terms, block.coefficients)
@@ -259,7 +268,7 @@ class StageBytes:
     def _quotient(self) -> int:
         if self.in_turn:
             return self._quotient_in_turn()
-        vectors = self.assignment + 3 * self.vector
+        vectors = self.values + 3 * self.vector
         return self.given + vectors + self.needs.quotient_bytes(self.sizes.domain)
 
     def _quotient_in_turn(self) -> int:
