@@ -125,7 +125,7 @@ class _WitnessGraph:
                 values = program(self._own)
                 self._was_run = True
                 return values
-        self._captured.replay()
+            self._captured.replay()
         return self._captured.values
 
     def wait(self) -> None:
