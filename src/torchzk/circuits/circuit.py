@@ -119,7 +119,11 @@ class Circuit(ABC, Generic[_Job, _Witness]):
 
     @abstractmethod
     def assignment(self, backend: Backend, witness: _Witness) -> Assignment:
-        """The value of every variable, on the device of the witness."""
+        """The value of every variable, on the device of the witness.
+
+        The same launches for any values, so that a graph can be made of them: once it has run, it
+        takes no numbers from the host, and none are read back.
+        """
 
     @abstractmethod
     def witness_bytes(self, *, on_cpu: bool) -> WitnessBytes:
