@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,8 +17,11 @@ from torchzk.backends import load_backend
 from torchzk.circuits.registry import get_circuit
 from torchzk.errors import LayoutError
 from torchzk.groth16.r1cs import Assignment
+from torchzk.scheduler import witness_graph
 from torchzk.scheduler.witness_graph import WitnessGraphs, changed, tensors_of
 from witness_samples import witness_of
+
+REAL = witness_graph.Captured
 
 
 @pytest.fixture(autouse=True)
@@ -151,3 +155,63 @@ def test_numbers_that_a_graph_would_not_know_of_are_refused() -> None:
     ]
     with pytest.raises(LayoutError, match="from tensors alone, got int"):
         tensors_of((x, 3))
+
+
+@pytest.mark.parametrize(
+    ("free", "share", "reserved", "emptied"),
+    [(50, 1.0, 40, 0), (19, 1.0, 40, 1), (50, 0.5, 29, 0), (50, 0.5, 31, 1)],
+)
+def test_memory_is_given_back_before_a_capture_if_there_is_too_little(
+    free: int, share: float, reserved: int, emptied: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = list[str]()
+    for name, value in (
+        ("mem_get_info", (free, 100)),
+        ("get_per_process_memory_fraction", share),
+        ("memory_reserved", reserved),
+    ):
+        monkeypatch.setattr(torch.cuda, name, lambda _, value=value: value)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: said.append("emptied"))
+    witness_graph._make_room(torch.device("cuda", 0), 20)
+    assert len(said) == emptied
+
+
+def test_a_capture_is_on_a_stream_of_its_own_and_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The way through CUDA alone, told by names."""
+    said = list[str]()
+
+    class Named:
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __getattr__(self, what: str) -> Callable[..., None]:
+            return lambda *a, **k: said.append(f"{self._name} {what}")
+
+    @contextmanager
+    def current(stream: Any) -> Iterator[None]:
+        said.append("own stream")
+        yield
+        said.append("compute stream")
+
+    monkeypatch.setattr(witness_graph, "_make_room", lambda device, n: said.append(f"room {n}"))
+    monkeypatch.setattr(witness_graph, "_stream", lambda device: Named("own"))
+    monkeypatch.setattr(witness_graph, "used_here", lambda *x: said.append(f"used {len(x)}"))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Named("compute"))
+    monkeypatch.setattr(torch.cuda, "stream", current)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: Named("graph"))
+    monkeypatch.setattr(torch.cuda, "Event", lambda: Named("event"))
+    x = torch.ones(8, 4, dtype=torch.int32)
+
+    def launch() -> Assignment:
+        said.append("launched")
+        return double(x)
+
+    made = REAL(launch, torch.device("cuda", 0), 5)
+    captured = ["graph capture_begin", "launched", "graph capture_end"]
+    expected = ["room 5", "own wait_stream", "own stream", *captured, "compute stream", "used 2"]
+    assert said == expected
+    made.replay()
+    made.wait()
+    assert said[8:] == ["graph replay", "event record", "event synchronize"]
