@@ -222,7 +222,7 @@ def test_what_cannot_be_captured_is_said(site: api.Site, monkeypatch: pytest.Mon
         proof(here, 1)
 
 
-@pytest.mark.parametrize(("name", "n"), [("winning-32GiB", 141), ("porep-32GiB", 48)])
+@pytest.mark.parametrize(("name", "n"), [("winning-32GiB", 141), ("porep-8MiB", 24)])
 def test_plans_have_one_where_it_takes_nothing_of_the_room(name: str, n: int) -> None:
     pytest.importorskip("triton")
     witness = sizes_of(name).witness
