@@ -100,8 +100,10 @@ class Session:
         moved = made is not None and place is not None and made[1].key_stays != (place == "device")
         if made is None or moved or made[0] != beside:
             return self._settle(self.plan_beside(place or "auto", beside), beside)
-        if self._given_up and self._has_room(self._given_up[0]):
-            return self._settle(self._given_up[0], beside)
+        # another thread may take it up meanwhile
+        for earlier in self._given_up[:1]:
+            if self._has_room(earlier):
+                return self._settle(earlier, beside)
         return made[1]
 
     def plan_for(self, *, key_stays: bool) -> Plan:
