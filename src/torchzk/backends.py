@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 import torch
 
-from torchzk import ops
-from torchzk.captures import at_rest
+from torchzk import captures, ops
 from torchzk.errors import ConfigError
 from torchzk.ops.csr import Copies, Csr
 from torchzk.params.curves import Curve, Point
@@ -216,14 +215,13 @@ def forget_tables(name: BackendName, device: torch.device) -> None:
     from torchzk.triton_kernels import twiddles
     from torchzk.triton_kernels.graphs import GRAPHS
 
-    with at_rest():
+    with captures.at_rest():
         # graphs and tables may be in use on any stream, and none of them is known here
         torch.cuda.synchronize(device)
     GRAPHS.drop(device)
     twiddles.roots.forget(device)
     twiddles.short_roots.forget(device)
-    with at_rest():
-        torch.cuda.empty_cache()
+    captures.empty_cache()
 
 
 def variant_on(name: BackendName, device: torch.device) -> KernelVariant | None:

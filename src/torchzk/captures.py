@@ -10,10 +10,8 @@ import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
 _LOCK = threading.RLock()
 
@@ -23,6 +21,12 @@ def at_rest() -> Iterator[None]:
     """Nothing is captured meanwhile, by any thread."""
     with _LOCK:
         yield
+
+
+def empty_cache() -> None:
+    """Give the memory that torch's allocator keeps for no tensor back to the driver, at rest."""
+    with _LOCK:
+        torch.cuda.empty_cache()
 
 
 @contextmanager

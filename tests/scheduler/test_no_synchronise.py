@@ -30,6 +30,8 @@ LOOP = (
 )
 """Where a worker's loop begins; whatever these import is part of it."""
 ALLOWED = {
+    # what those named below call
+    ("captures.py", "empty_cache", "empty_cache"),
     # by `_make_room`, under the mem lock
     ("scheduler/worker_device.py", "trim", "empty_cache"),
     # where memory ran out, or before the first plan is made: nothing goes on as it was
@@ -56,7 +58,8 @@ def waits(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 full = f"{source}.{alias.name}".strip(".")
                 if full in {f"torch.{name}" for name in DEVICE_WIDE}:
                     modules.add(alias.asname or alias.name)
-                if full.startswith("torch.") and alias.name in ("synchronize", "empty_cache"):
+                ours = full.startswith(("torch.", "torchzk.captures."))
+                if ours and alias.name in ("synchronize", "empty_cache"):
                     yield node.lineno, alias.name
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
@@ -126,6 +129,8 @@ def function_around(tree: ast.Module, line: int) -> str:
         "from torch.cuda import synchronize as wait",
         "from torch.cuda.memory import empty_cache",
         "import torch\ntorch.cuda.memory.empty_cache()",
+        "from torchzk.captures import empty_cache",
+        "from torchzk import captures\ncaptures.empty_cache()",
         "import torch\ngetattr(torch.cuda, 'synchronize')()",
     ],
 )

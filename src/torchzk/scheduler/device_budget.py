@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from torchzk.captures import at_rest
+from torchzk import captures
 from torchzk.scheduler import machine
 
 _SETTINGS = "expandable_segments:True"
@@ -36,6 +36,18 @@ def free_memory(device: torch.device) -> int:
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
+def driver_memory(device: torch.device) -> int:
+    """Bytes that the driver has for this process on a CUDA device, within its limit.
+
+    Of what the driver has, a limit leaves no more than what torch has not reserved yet.
+    """
+    free, total = torch.cuda.mem_get_info(device)
+    share = torch.cuda.get_per_process_memory_fraction(device)
+    if share < 1:
+        free = max(0, min(free, int(share * total) - torch.cuda.memory_reserved(device)))
+    return free
+
+
 def budget(device: torch.device, limit: int | None) -> int:
     """All that a plan may count on: what is free, what this process has, and no more than `limit`.
 
@@ -57,8 +69,7 @@ def half_of_the_rest(device: torch.device, limit: int | None, own: int) -> int:
             has, such as another circuit's key, is no part of the plan.
     """
     if device.type == "cuda":
-        with at_rest():
-            torch.cuda.empty_cache()
+        captures.empty_cache()
         taken = torch.cuda.memory_allocated(device)
         return own + max(0, budget(device, limit) - taken) // 2
     return budget(device, limit) // 2

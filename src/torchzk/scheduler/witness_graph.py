@@ -18,12 +18,14 @@ from typing import Any
 
 import torch
 
-from torchzk.captures import at_rest, captured
+from torchzk import captures
+from torchzk.captures import captured
 from torchzk.device_cache import holding
 from torchzk.errors import LayoutError, ResourceError, TorchzkError
 from torchzk.groth16.r1cs import Assignment
 from torchzk.groth16.streams import used_here
 from torchzk.memory_faults import forget_frames, memory_reason, ran_out_of_memory
+from torchzk.scheduler.device_budget import driver_memory
 
 Program = Callable[[Any], Assignment]
 """What computes an assignment from tensors: it launches kernels and allocates, neither waits for
@@ -191,11 +193,8 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
 def _make_room(device: torch.device, n_bytes: int) -> None:
     """Have the driver give so much: what torch keeps is for other tensors than a graph's, and
     while one is captured it is not given back."""
-    free, total = torch.cuda.mem_get_info(device)
-    share = torch.cuda.get_per_process_memory_fraction(device)
-    if min(free, int(share * total) - torch.cuda.memory_reserved(device)) < n_bytes:
-        with at_rest():
-            torch.cuda.empty_cache()
+    if driver_memory(device) < n_bytes:
+        captures.empty_cache()
 
 
 def tensors_of(given: Any) -> list[torch.Tensor]:

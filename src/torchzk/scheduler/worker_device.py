@@ -9,8 +9,9 @@ from typing import Protocol
 
 import torch
 
-from torchzk.captures import at_rest
+from torchzk import captures
 from torchzk.scheduler import machine
+from torchzk.scheduler.device_budget import driver_memory
 
 WORKERS = {"cpu": 1, "cuda": 2}
 """Of a device by default: one hides the host's part of another's partition."""
@@ -108,14 +109,10 @@ class CudaDevice:
     def free_bytes(self) -> int:
         """What the driver has, and what torch keeps for the current stream.
 
-        Of what the driver has a limit leaves no more than what torch has not reserved yet. A block
-        that was let go of is kept for the stream it was made on. This reads torch's list of
-        blocks, which takes no part of the device's time.
+        A block that was let go of is kept for the stream it was made on. This reads torch's list
+        of blocks, which takes no part of the device's time.
         """
-        free, total = torch.cuda.mem_get_info(self._device)
-        share = torch.cuda.get_per_process_memory_fraction(self._device)
-        if share < 1:
-            free = max(0, min(free, int(share * total) - torch.cuda.memory_reserved(self._device)))
+        free = driver_memory(self._device)
         stream = torch.cuda.current_stream(self._device).cuda_stream
         segments = torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
         kept: int = sum(
@@ -135,8 +132,7 @@ class CudaDevice:
         streams have done their work, but for what is queued on the compute stream where its blocks
         are given back, which that work may still use.
         """
-        with at_rest():
-            torch.cuda.empty_cache()
+        captures.empty_cache()
 
     def is_lost(self, error: BaseException) -> bool:
         """Whether CUDA reported an error that stays, which is any but a lack of memory."""
