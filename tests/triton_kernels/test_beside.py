@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
 
 import pytest
@@ -87,7 +87,7 @@ def test_a_fork_is_joined_where_a_launch_fails(monkeypatch: pytest.MonkeyPatch) 
     with (
         launch.noting() as log,
         pytest.raises(RuntimeError, match="no launch"),
-        ntt_launch.Halves(x, 4) as halves,
+        closing(ntt_launch.Halves(x, 4)) as halves,
     ):
         for i in (3, 2):
             halves.launch(i, None, 512, (), ())

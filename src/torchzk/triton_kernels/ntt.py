@@ -8,6 +8,7 @@ Passes over few elements take less time than their launches: these go by plans, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -165,7 +166,7 @@ def forth(
     n_elements, all_passes = x.numel() // 8, passes(domain.log_n, tables.code)
     n_passes = len(all_passes)
     start = n_passes - 1 if first is None else first
-    with Halves(x, n_passes) as halves:
+    with closing(Halves(x, n_passes)) as halves:
         for i in range(start, -1 if to_unit else 0, -1):
             log_m, stages = all_passes[i]
             to = rows if in_rows(i, n_passes) else out
@@ -214,7 +215,7 @@ def back(
     """
     n_elements, all_passes = x.numel() // 8, passes(domain.log_n, tables.code)
     n_passes = len(all_passes)
-    with Halves(x, n_passes) as halves:
+    with closing(Halves(x, n_passes)) as halves:
         for i in range(first, n_passes if stop is None else stop):
             log_m, stages = all_passes[i]
             to = rows if in_rows(i + 1, n_passes) else out

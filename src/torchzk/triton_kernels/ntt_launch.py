@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -23,8 +22,8 @@ class Halves:
     """The passes of a transform, each of them on both halves of the elements, if that is worth it.
 
     All passes but the last of `ntt.passes` leave the halves apart. While one half's pass begins or
-    ends, and the card waits for memory, the other's pass computes. Used as a context: from its end
-    on the current stream is behind both.
+    ends, and the card waits for memory, the other's pass computes. To be closed before tensors are
+    let go of, whatever goes wrong.
     """
 
     def __init__(self, x: torch.Tensor, n_passes: int) -> None:
@@ -33,18 +32,6 @@ class Halves:
         self._worth = n_passes > 1 and number_on(x.device, "ntt halves", FR.n_limbs, log_n) == 1
         self._device, self._top = x.device, n_passes - 1
         self._begun = self._forked = False
-
-    def __enter__(self) -> Halves:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # whatever went wrong: tensors are let go of
-        self._join()
 
     def launch(
         self,
@@ -59,7 +46,7 @@ class Halves:
         begun, self._begun = self._begun, True
         # the first is whole: to fork takes the host some time, while the card has nothing to do
         if not (self._worth and begun) or index == self._top:
-            self._join()
+            self.close()
             launch_pass(kernel, n_lanes, self._device, *before, 0, n_lanes, *behind, **constants)
             return
         if not self._forked:
@@ -72,7 +59,8 @@ class Halves:
             launch_pass(kernel, lanes[1], self._device, *before, *lanes, *behind, **constants)
         launch_pass(kernel, middle, self._device, *before, 0, middle, *behind, **constants)
 
-    def _join(self) -> None:
+    def close(self) -> None:
+        """From now on the current stream is behind both halves."""
         if self._forked:
             self._forked = False
             beside.join(self._device)

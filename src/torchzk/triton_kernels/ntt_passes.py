@@ -29,6 +29,8 @@ from torchzk.triton_kernels.butterflies import (
     times,
 )
 
+_SIZES = ["plane_out", "plane_in", "first_lane", "n_lanes", "log_m", "log_order", "log_group"]
+
 
 @triton.jit
 def _turned(lane, log_m, log_group):
@@ -71,17 +73,7 @@ def _address(ptr, like):
     return ptr.to(tl.uint64) + tl.zeros_like(like).to(tl.uint64)
 
 
-@triton.jit(
-    do_not_specialize=[
-        "plane_out",
-        "plane_in",
-        "first_lane",
-        "n_lanes",
-        "log_m",
-        "log_order",
-        "log_group",
-    ]
-)
+@triton.jit(do_not_specialize=_SIZES)
 def forth_kernel(
     out_ptr,  # planes, plane_out words apart
     in_ptr,  # planes, plane_in words apart
@@ -119,17 +111,7 @@ def forth_kernel(
     store_all(out_ptr, tl.cast(plane_out, tl.int64), base, m, mask, xs, RL, UNIT, OUT_ROWS, T)
 
 
-@triton.jit(
-    do_not_specialize=[
-        "plane_out",
-        "plane_in",
-        "first_lane",
-        "n_lanes",
-        "log_m",
-        "log_order",
-        "log_group",
-    ]
-)
+@triton.jit(do_not_specialize=_SIZES)
 def back_kernel(
     out_ptr,  # planes, plane_out words apart
     in_ptr,  # planes, plane_in words apart
