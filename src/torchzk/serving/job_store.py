@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from torchzk.errors import ConfigError, ResourceError, StoreError
-from torchzk.files import make_folder
+from torchzk.files import atomic_write, make_folder
 from torchzk.scheduler import machine
 from torchzk.serving import payload
 from torchzk.serving.engine import JobState, ProofKind, ProofRequest
@@ -159,7 +159,8 @@ class JobStore:
         if small is None:
             self._payloads.save(row.digest, path)
         else:
-            path.write_bytes(small)
+            with atomic_write(path) as file:
+                file.write(small)
 
     def find(self, job_id: str) -> JobRow | None:
         """The job of that id, None if it was never there or has been forgotten."""
