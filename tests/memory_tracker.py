@@ -83,5 +83,6 @@ def peak_bytes(call: Callable[[], object], device: torch.device) -> int:
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
     call()
+    # and what the call still frees would be missing
     torch.cuda.synchronize(device)
     return torch.cuda.max_memory_allocated(device) - before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from torchzk.backends import Backend
 from torchzk.circuits.circuit import Source
 from torchzk.circuits.post_shapes import post_shape
 from torchzk.errors import InputError
+from torchzk.groth16.prover import Randomisers, prove
 from torchzk.groth16.r1cs import Assignment
 from torchzk.ops.layout import pack_mont
 from torchzk.params.fields import FR
@@ -73,6 +75,17 @@ def small_site(folder: Path, device: torch.device) -> api.Site:
     session = small_session(folder, "dev-in-memory", device=str(device))
     session = replace(session, circuit=ProvableCircuit(post_shape("window", 2048)))
     return api.Site(session, api.get_keys(session))
+
+
+def proofs_alone(site: api.Site, job: SmallJob, randomisers: Randomisers) -> bytes:
+    """All proofs of a job, by the prover alone."""
+    session, circuit, proofs = site.session, site.session.circuit, b""
+    for k in range(job.n_partitions):
+        given = circuit.witness(session.backend, session.device, job, k)
+        assign = partial(circuit.assignment, session.backend, given)
+        known = (session.backend, site.keys.proving, session.r1cs, assign, randomisers, Timeline())
+        proofs += prove(*known, circuit=circuit.name).to_bytes()
+    return proofs
 
 
 def on(site: api.Site, timeline: Timeline | None = None, **config: Any) -> api.Site:

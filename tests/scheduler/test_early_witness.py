@@ -6,7 +6,6 @@ import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -14,12 +13,12 @@ import torch
 
 from circuit_samples import sizes_of
 from fake_devices import watchdog
-from scheduler.small_proofs import ProvableCircuit, SmallJob, on, small_site
+from scheduler.small_proofs import ProvableCircuit, SmallJob, on, proofs_alone, small_site
 from torchzk import api
 from torchzk.backends import Backend
 from torchzk.circuits.post_shapes import post_shape
 from torchzk.errors import CancelledError, UnsatisfiedError
-from torchzk.groth16.prover import Randomisers, prove
+from torchzk.groth16.prover import Randomisers
 from torchzk.groth16.r1cs import Assignment
 from torchzk.scheduler import worker_device
 from torchzk.scheduler.device_use import kernel_spans
@@ -62,14 +61,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, device: torch.device) -> Iter
 
 @pytest.fixture(scope="module")
 def expected(site: api.Site) -> bytes:
-    """The proofs of `SEEDS`, by the prover alone."""
-    session, circuit, proofs = site.session, site.session.circuit, b""
-    for k in range(len(SEEDS)):
-        given = circuit.witness(session.backend, session.device, SmallJob(SEEDS), k)
-        assign = partial(circuit.assignment, session.backend, given)
-        known = (session.backend, site.keys.proving, session.r1cs, assign, Z, Timeline())
-        proofs += prove(*known, circuit=circuit.name).to_bytes()
-    return proofs
+    return proofs_alone(site, SmallJob(SEEDS), Z)
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -13,14 +12,14 @@ import torch
 from circuit_samples import sizes_of
 from fake_devices import watchdog
 from scheduler.graph_stand_ins import CUDA, Replayed, Watched, broken, watched
-from scheduler.small_proofs import ProvableCircuit, SmallJob, on, small_site
+from scheduler.small_proofs import ProvableCircuit, SmallJob, on, proofs_alone, small_site
 from torchzk import api
 from torchzk.backends import Backend
 from torchzk.circuits.post_shapes import post_shape
 from torchzk.config import CircuitConfig, Config
 from torchzk.device_cache import kept_by_device
 from torchzk.errors import CancelledError, ConfigError, ResourceError, UnsatisfiedError
-from torchzk.groth16.prover import Randomisers, prove
+from torchzk.groth16.prover import Randomisers
 from torchzk.groth16.r1cs import Assignment
 from torchzk.params.fields import FR
 from torchzk.scheduler import witness_graph
@@ -69,14 +68,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, device: torch.device) -> Iter
 
 @pytest.fixture(scope="module")
 def expected(site: api.Site) -> bytes:
-    """The proofs of `SEEDS`, by the prover alone."""
-    session, circuit, proofs = site.session, site.session.circuit, b""
-    for k in range(len(SEEDS)):
-        given = circuit.witness(session.backend, session.device, SmallJob(SEEDS), k)
-        assign = partial(circuit.assignment, session.backend, given)
-        known = (session.backend, site.keys.proving, session.r1cs, assign, Z, Timeline())
-        proofs += prove(*known, circuit=circuit.name).to_bytes()
-    return proofs
+    return proofs_alone(site, SmallJob(SEEDS), Z)
 
 
 def graphed(site: api.Site, **config: Any) -> tuple[api.Site, Graphed, list[str]]:
