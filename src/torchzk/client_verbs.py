@@ -114,13 +114,12 @@ def _add_request_flags(parser: cli.Parser) -> None:
         metavar="SIZE",
         help="such as 2KiB; by default the job file's, or 32GiB",
     )
-    for flag, what in (
-        ("--registered-proof", "the network's number of the proof's type"),
-        ("--sector-num", "of the sector"),
-        ("--miner-id", "whose it is"),
-        ("--partition", "of a window PoSt"),
+    for flag, number, what in (
+        ("--registered-proof", cli.u64, "the network's number of the proof's type"),
+        ("--sector-num", cli.u64, "of the sector"),
+        ("--miner-id", cli.miner_id, "whose it is"),
+        ("--partition", cli.u64, "of a window PoSt"),
     ):
-        number = cli.miner_id if flag == "--miner-id" else cli.u64
         parser.add_argument(flag, type=number, default=0, metavar="N", help=what)
     for flag, what in (
         ("--randomness", "of a PoSt, 32 bytes"),

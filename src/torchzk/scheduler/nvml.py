@@ -28,15 +28,15 @@ class Driver:
 
     module: str | None = None
     """Version of the module that the kernel has loaded."""
-    library: str | None = None
-    """Version of NVML, which is that of the driver's other libraries."""
+    libraries: str | None = None
+    """Version of NVML and of all that came with it."""
     cuda: str | None = None
     """The last CUDA that the driver knows; None where it does not start."""
     fault: str | None = None
     """Why NVML does not start, and what to do; None where it does, or is not installed."""
 
     def __str__(self) -> str:
-        if self.module is None and self.library is None:
+        if self.module is None and self.libraries is None:
             return "none"
         cuda = f", CUDA up to {self.cuda}" if self.cuda else ""
         return f"kernel module {self.module or 'unknown'}{cuda}"
