@@ -10,6 +10,7 @@ from torchzk.ops import field as reference
 from torchzk.ops.layout import pack, unpack
 from torchzk.params.fields import FIELDS, FP, FR, PrimeField
 from torchzk.triton_kernels import field as kernels
+from triton_kernels.lanes import INTERPRETED
 from triton_kernels.samples import BLOCK, SIZES, sample
 
 pytestmark = pytest.mark.usefixtures("variant")
@@ -24,9 +25,10 @@ def test_binary_matches_integers(device: torch.device, field: PrimeField, n: int
     x, y = sample(field, n, 1), sample(field, n, 2)
     a, b = pack(x, field, device), pack(y, field, device)
     xy = list(zip(x, y, strict=True))
-    assert unpack(kernels.add(a, b, field)) == [(u + v) % p for u, v in xy]
-    assert unpack(kernels.sub(a, b, field)) == [(u - v) % p for u, v in xy]
-    assert unpack(kernels.mont_mul(a, b, field)) == [u * v * r_inv % p for u, v in xy]
+    for _ in range(1 if INTERPRETED else 2):
+        assert unpack(kernels.add(a, b, field)) == [(u + v) % p for u, v in xy]
+        assert unpack(kernels.sub(a, b, field)) == [(u - v) % p for u, v in xy]
+        assert unpack(kernels.mont_mul(a, b, field)) == [u * v * r_inv % p for u, v in xy]
     assert (unpack(a), unpack(b)) == (x, y)
 
 
