@@ -78,11 +78,15 @@ def test_a_fault_of_addresses() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA: tests its memory")
 def test_a_gpu() -> None:
     device = torch.device("cuda:0")
+    # other tests of this process may have left something that is still in use
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved(device)
     found = run_memory_test(device, 1.0)
     free, _ = torch.cuda.mem_get_info(device)
     assert found.wrong == 0 and found.rounds >= 6
     assert found.n_bytes > free - (1 << 30)
-    assert torch.cuda.memory_reserved(device) < 1 << 28
+    # not one chunk is kept
+    assert torch.cuda.memory_reserved(device) < before + memory_test._CHUNK
 
 
 def test_no_room_is_no_test(monkeypatch: pytest.MonkeyPatch) -> None:
