@@ -11,6 +11,7 @@ import pytest
 from torchzk import backends, strict_yaml
 from torchzk.config import Config, find_config, load_config, shipped_configs
 from torchzk.errors import ConfigError
+from torchzk.serving.serve_config import load_serve_config
 from torchzk.strict_yaml import parse_size
 
 KEYS = "dev or dev-in-memory or official or a path"
@@ -48,7 +49,6 @@ def test_the_list_of_keys_is_frozen() -> None:
         "vram_limit",
         "workers",
         "policy",
-        "early_witness",
         "witness_graph",
         "runs",
         "runs_limit.count",
@@ -91,6 +91,17 @@ def test_defaults(tmp_path: Path) -> None:
     assert config.key_cache == Path.home() / ".cache/torchzk/keys"
     assert config.parameter_folder == Path("/var/tmp/filecoin-proof-parameters")
     assert config.block_cache == Path.home() / ".cache/torchzk/blocks"
+    assert config.witness_graph
+    assert not load_config(write(tmp_path, GOOD + "witness_graph: false\n")).witness_graph
+
+
+@pytest.mark.parametrize(("said", "graph"), [("", True), ("witness_graph: false\n", False)])
+def test_a_service_has_witness_graphs_unless_told_otherwise(
+    tmp_path: Path, said: str, graph: bool
+) -> None:
+    circuits = "circuits: [{kind: window, sector_size: 2KiB, keys: dev}]\n"
+    served = load_serve_config(write(tmp_path, circuits + "data: jobs\n" + said))
+    assert served.run_config(served.circuits[0]).witness_graph is graph
 
 
 def test_who_has_no_home_names_the_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,14 +109,10 @@ class Config:
     """What a worker holds a device for: `whole` partitions, their `kernels` alone, those with the
     next inputs staged `ahead` by all at once, or `two-locks`: by one at a time."""
 
-    early_witness: bool = False
-    """Whether a worker computes the witness of a partition when it stages it, beside the kernels of
-    another one. Takes as much memory as that is; where there is not so much, nothing changes."""
-
-    witness_graph: bool = False
+    witness_graph: bool = True
     """Whether a GPU computes witnesses as a CUDA graph, a circuit's launches as one. Takes as much
     memory as a witness is, between partitions as well; where there is not so much, or other
-    circuits' keys are on the GPU, nothing changes."""
+    circuits' keys are on the GPU, they are launched one by one."""
 
     runs: Path = Path("runs")
     """Folder that gets one folder a run; by default `runs` in the working folder."""
@@ -128,11 +124,6 @@ class Config:
         check_device_name(self.device)
         if self.workers is not None and not 1 <= self.workers <= _MOST_WORKERS:
             raise ConfigError(f"workers: must be 1 to {_MOST_WORKERS}, got {self.workers}")
-        if self.early_witness and self.witness_graph:
-            raise ConfigError(
-                "witness_graph: an early_witness is asked for as well, which a graph would write "
-                "over while it is in use; choose one of them"
-            )
         if self.synthetic is not None:
             _check_synthetic(self.synthetic)
             if self.input is not None:

@@ -129,7 +129,7 @@ def _prove(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
                 keys = sites[0].keys
                 attach_profiler(run, session)
                 result = api.prove_job(sites, job, fixed)
-                run.planned |= session.stage_bytes
+                run.planned |= session.plan.stage_bytes
             warn_of(screen, insecure_key=result.insecure_key, zero_knowledge=result.zero_knowledge)
             run.facts["outcome"] = "verified"
             where = _keep(args, screen, run, result.proof)

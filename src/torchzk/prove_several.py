@@ -68,7 +68,7 @@ def prove_several(
                 sites, sources, miner_id=args.miner_id, sector_number=args.sector_number
             ):
                 jobs.append(_ended(screen, outcome, sources[outcome.name], folder, args.format))
-            run.planned |= sessions[0].stage_bytes
+            run.planned |= sessions[0].plan.stage_bytes
             proven = [job for job in jobs if job["ok"]]
             if proven:
                 warn_of(screen, insecure_key=sites[0].keys.insecure, zero_knowledge=True)

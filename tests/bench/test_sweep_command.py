@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.small_proofs import ProvableCircuit
 from torchzk import ops
-from torchzk.bench import sweep_prover
+from torchzk.bench import sweep_prover, sweep_table
 from torchzk.bench.__main__ import run as bench
 from torchzk.circuits.post_shapes import post_shape
 from torchzk.scheduler import session
@@ -86,20 +86,18 @@ def test_repeats_are_not_run_and_ways_of_witnesses_have_rows_of_their_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     flags = [*FLAGS, "--policies", "two-locks", "--partitions", "1", "--workers", "1,2"]
-    for more in ([], ["--early-witness"], ["--witness-graph"]):
+    for more in ([], ["--no-witness-graph"]):
         assert bench([*flags, "--commit", "x", "--resume", "--json", *more]) == 0
         report = json.loads(capsys.readouterr().out)
         assert [row["workers"] for row in report["rows"]] == [1] and report["left_out"] == []
         name = "two-locks, 2 workers, 1 in flight, key on device"
         assert report["repeats"] == [{"circuit": "window2k", "setting": name, "as_workers": 1}]
-    plain, early, graph = rows()
-    assert [row["early_witness"] for row in rows()] == [False, True, False]
-    assert [row["witness_graph"] for row in rows()] == [False, False, True]
-    assert graph["proof_sha256"] == plain["proof_sha256"] and graph["right"]
-    assert plain["proof_sha256"] == early["proof_sha256"] and plain["right"] and early["right"]
-    # it is there from the staging on
-    assert plain["most_promised_bytes"] < early["most_promised_bytes"]
-    assert plain["stages_ms"].keys() == early["stages_ms"].keys()
+    graph, plain = rows()
+    assert [row["witness_graph"] for row in rows()] == [True, False]
+    assert graph["proof_sha256"] == plain["proof_sha256"] and graph["right"] and plain["right"]
+    assert graph["stages_ms"].keys() == plain["stages_ms"].keys()
+    said = ["no witness graph" in sweep_table.place_of(row) for row in rows()]
+    assert said == [False, True]
 
 
 def test_a_key_on_the_host_and_limits(monkeypatch: pytest.MonkeyPatch) -> None:

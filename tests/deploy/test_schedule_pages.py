@@ -31,17 +31,17 @@ def rows_of(name: str) -> list[Row]:
 
 def sweeps() -> list[Row]:
     """The last row of each setting."""
-    return list({tuple(row[key] for key in SETTING) + looked_at(row): row for row in ROWS}.values())
+    return list({tuple(row[key] for key in SETTING) + also(row): row for row in ROWS}.values())
 
 
-def looked_at(row: Row) -> tuple[bool]:
-    """Whether kernels were."""
-    return (row["busy_by_kernels"] is not None,)
+def also(row: Row) -> tuple[bool, bool]:
+    """Whether kernels were looked at, and witnesses by a graph, which the first rows predate."""
+    return row["busy_by_kernels"] is not None, row.get("witness_graph", False)
 
 
 SETTING = (
     *("circuit", "policy", "workers", "in_flight", "residency", "limit", "most_partitions"),
-    *("early_witness", "sectors", "devices"),
+    *("early_witness", "sectors", "devices", "commit"),
 )
 ROWS = rows_of("sweep")
 SWEEPS = sweeps()
@@ -49,8 +49,19 @@ G22 = [r for r in SWEEPS if r["circuit"] == "porep8m"]
 G27 = [r for r in SWEEPS if r["most_partitions"] == 1]
 STREAMED = [r for r in SWEEPS if r["residency"] == "host"]
 EARLY = [r for r in SWEEPS if r["early_witness"]]
-(EIGHT,) = [r for r in SWEEPS if r["sectors"] == 8 and r["circuit"] == "porep32g"]
-(BUSY,) = [r for r in SWEEPS if r["busy_by_kernels"] and not r["early_witness"]]
+GRAPH = [r for r in SWEEPS if r.get("witness_graph")]
+TWO = [r for r in SWEEPS if r["devices"] == 2]
+PLAIN = [
+    r
+    for r in SWEEPS
+    if r["partitions"] == 10 and r["residency"] == "device" and r not in [*EARLY, *GRAPH, *TWO]
+]
+"""Whole sectors on one GPU with the key on it, witnesses launched kernel by kernel."""
+(EIGHT,) = [r for r in PLAIN if r["sectors"] == 8]
+(FOUR,) = [r for r in PLAIN if r["sectors"] == 4]
+"""As many a GPU as in `TWO`."""
+BUSY, PLAINLY = [r for r in PLAIN if r["busy_by_kernels"]]
+"""Of the commit of the early witness, and of that of the graph."""
 
 
 def percent(share: float, digits: int = 1) -> str:
@@ -58,8 +69,10 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def test_every_row_is_of_a_kind_and_right() -> None:
-    kinds = [*G22, *G27, *STREAMED, *EARLY, EIGHT, BUSY]
-    assert len(kinds) == len(SWEEPS) == 73 and all(row["right"] for row in SWEEPS)
+    kinds = [*G22, *G27, *STREAMED, *EARLY, *GRAPH, *TWO, EIGHT, FOUR, BUSY, PLAINLY]
+    assert len(kinds) == len(SWEEPS) == 77 and all(row["right"] for row in SWEEPS)
+    assert [r["commit"] for r in (BUSY, PLAINLY)] == [r["commit"] for r in (*EARLY, *GRAPH)]
+    assert len({tuple(r["proof_sha256"]) for r in (*PLAIN, *EARLY, *GRAPH, *TWO)}) == 1
     # what was asked for
     assert EIGHT["seconds_a_proof"] < 12.5 and EIGHT["busy"] > 0.95
     assert all(row["waited_for_key_share"] < 0.05 for row in STREAMED)
@@ -128,15 +141,55 @@ def test_figures_of_single_rows() -> None:
     (early,) = EARLY
     less = 1 - early["seconds_a_proof"] / BUSY["seconds_a_proof"]
     assert (
-        f"{early['seconds_a_proof']:.2f} s a proof with it and {BUSY['seconds_a_proof']:.2f} s "
-        f"without, {percent(less)} less"
+        f"At {early['commit']} it took {early['seconds_a_proof']:.2f} s a proof instead of "
+        f"{BUSY['seconds_a_proof']:.2f} s, {percent(less)} less"
     ) in text
     witness = BUSY["stages_ms"]["witness"] - early["stages_ms"]["witness"]
     compute = BUSY["steps_ms"]["compute"] - early["steps_ms"]["compute"]
-    assert (
-        f"`witness` is {witness:.0f} ms shorter with it and its `compute` {compute:.0f} ms" in text
-    )
+    assert f"`witness` was {witness:.0f} ms shorter with it and `compute` {compute:.0f} ms" in text
+    more = early["planned_bytes"] - BUSY["planned_bytes"]
+    assert f"It took {more / 1e9:.1f} GB" in text
     assert all(row["trims"] == 0 for row in SWEEPS)
+
+
+def test_what_a_witness_graph_brings() -> None:
+    (graph,), plain, text = GRAPH, PLAINLY, TEXT[TIMELINE]
+    less = 1 - graph["seconds_a_proof"] / plain["seconds_a_proof"]
+    assert (
+        f"at {graph['commit']}: {plain['seconds_a_proof']:.2f} s a proof without it and "
+        f"{graph['seconds_a_proof']:.2f} s with it, {percent(less)} less; busy by kernels "
+        f"{percent(plain['busy_by_kernels'])} and {percent(graph['busy_by_kernels'])}."
+    ) in text
+    stages, others = graph["stages_ms"], plain["stages_ms"]
+    compute = plain["steps_ms"]["compute"] - graph["steps_ms"]["compute"]
+    assert (
+        f"`witness` takes {stages['witness']:.0f} ms a partition instead of "
+        f"{others['witness']:.0f}, and `compute` is {compute:.0f} ms shorter; `msm h` took "
+        f"{stages['msm h'] - others['msm h']:.0f} ms more in that run."
+    ) in text
+    planned, reserved = (graph[key] - plain[key] for key in ("planned_bytes", "reserved_bytes"))
+    assert (
+        f"({planned / 1e9:.1f} GB of {graph['planned_bytes'] / 1e9:.0f} for a PoRep of 32 GiB; "
+        f"torch reserved {reserved / 1e9:.1f} GB more"
+    ) in text
+
+
+def test_two_gpus_against_one() -> None:
+    (two,), one, text = TWO, FOUR, TEXT[TIMELINE]
+    assert (two["devices"], two["sectors"], two["in_flight"]) == (2, 8, 4)
+    assert (one["devices"], one["sectors"], one["in_flight"]) == (1, 4, 2)
+    ratio = one["seconds_a_proof"] / two["seconds_a_proof"]
+    assert (
+        f"at {two['commit']}, still without a graph: {two['seconds_a_proof']:.2f} s a proof (eight "
+        f"sectors, four in flight) against {one['seconds_a_proof']:.2f} s of one (four sectors, "
+        f"two in flight), {ratio:.2f} times as fast"
+    ) in text
+    ms = [r["stages_ms"]["witness"] for r in (one, two)]
+    compute = two["steps_ms"]["compute"] - one["steps_ms"]["compute"]
+    assert (
+        f"took {ms[0]:.1f} ms a partition on one and {ms[1]:.1f} ms on each of two, which is "
+        f"{ms[1] - ms[0]:.0f} of the {compute:.0f} ms that `compute` was longer"
+    ) in text
 
 
 def test_where_a_device_was_idle() -> None:
@@ -193,13 +246,14 @@ def test_figures_of_trims_and_of_a_thousand_jobs() -> None:
 
 
 def test_simulated_against_measured() -> None:
-    alone = [r for r in SWEEPS if r["partitions"] == 10 and r["residency"] == "device"]
     for name, rows in (
         ("2^22, all policies, 1 to 4 workers and sectors in flight", G22),
         ("2^27, the same, first partitions of sectors", G27),
         ("2^27, key on the host, 48 and 24 GB", STREAMED),
-        ("2^27, two and eight sectors", [r for r in alone if not r["early_witness"]]),
-        ("2^27, two sectors, early witness", EARLY),
+        ("2^27, two, four and eight sectors", PLAIN),
+        ("2^27, two sectors, witness by a graph", GRAPH),
+        ("2^27, eight sectors, two GPUs", TWO),
+        ("2^27, two sectors, early witness, which is gone", EARLY),
     ):
         ratios = [r["predicted_ratio"] for r in rows]
         assert f"| {name} | {len(rows)} | {min(ratios):.3f} | {max(ratios):.3f} |" in SIMULATE

@@ -22,8 +22,7 @@ from torchzk.scheduler.intervals import inside, merged, total
 
 _STAGES = re.compile(r"cuda:0(?: \(\d+\)| kernels, worker \d+)?(?: \(\d+\))?")
 _PROFILED = "cuda:0 kernels, profiled"
-_NONE = ("early witness", "final sums")
-"""What takes the device beside another stage, or only the host."""
+_OF_THE_HOST = "final sums"
 
 
 def idle(trace: dict[str, Any]) -> dict[str, Any]:
@@ -43,7 +42,7 @@ def idle(trace: dict[str, Any]) -> dict[str, Any]:
         interval = start, start + round(1e3 * event["dur"])
         if lane.startswith(_PROFILED):
             seen[name].append(interval)
-        elif _STAGES.fullmatch(lane) and name not in _NONE:
+        elif _STAGES.fullmatch(lane) and name != _OF_THE_HOST:
             stages.append((interval, name))
     kernels, everything = merged(seen["kernels"]), merged(seen["kernels"] + seen["copies"])
     window = everything[0][0], everything[-1][1]

@@ -266,3 +266,17 @@ def test_a_budget_counts_each_promise_once() -> None:
     b.give_back()
     assert budget.held == 40 and b.ready() and budget.peak == 100
     assert changes == [60, 100, 40, 90]
+
+
+def test_a_promise_that_became_too_large_is_had_alone() -> None:
+    """A key came after it was asked for: waiting would never end."""
+    budget = MemoryBudget("d", 100)
+    large, small = budget.ask("a", 90), budget.ask("b", 10)
+    budget.resize(20)
+    assert small.ready() and not large.ready()
+    small.give_back()
+    assert large.ready()
+    again = budget.ask("c", 10)
+    assert not again.ready()
+    large.give_back()
+    assert again.ready()

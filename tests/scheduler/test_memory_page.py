@@ -30,5 +30,15 @@ def test_planned_peaks_of_the_page(row: tuple[str, ...]) -> None:
     assert said == peaks
 
 
+def test_what_a_witness_graph_adds() -> None:
+    n, more = int(ROWS[0][0]) * 10**9, []
+    for sizes in map(sizes_of, CIRCUITS):
+        plain, graph = (plan(sizes, "triton", n, graph=asked) for asked in (False, True))
+        assert graph.witness_graph
+        more.append(f"{(graph.peak - plain.peak) / 1e9:.1f}")
+    said = f"a graph adds {more[0]}, {more[1]} and {more[2]} GB to its first row."
+    assert said in " ".join(PAGE.read_text().split())
+
+
 def test_the_page_has_them() -> None:
     assert [row[0] for row in ROWS] == ["141", "80", "48", "24", "16"]

@@ -16,9 +16,8 @@ from scheduler.small_proofs import ProvableCircuit, SmallJob, on, proofs_alone, 
 from torchzk import api
 from torchzk.backends import Backend
 from torchzk.circuits.post_shapes import post_shape
-from torchzk.config import CircuitConfig, Config
 from torchzk.device_cache import kept_by_device
-from torchzk.errors import CancelledError, ConfigError, ResourceError, UnsatisfiedError
+from torchzk.errors import CancelledError, ResourceError, UnsatisfiedError
 from torchzk.groth16.prover import Randomisers
 from torchzk.groth16.r1cs import Assignment
 from torchzk.params.fields import FR
@@ -238,9 +237,3 @@ def test_in_turn_or_without_room_for_it_plans_have_none(n: int) -> None:
     found = plan(sizes_of("porep-32GiB"), "triton", n * GB, graph=True)
     assert not found.witness_graph and found.room.in_turn == (n == 24)
     assert found == plan(sizes_of("porep-32GiB"), "triton", n * GB)
-
-
-def test_an_early_witness_has_none() -> None:
-    circuit = CircuitConfig(kind="porep", sector_size=2048)
-    with pytest.raises(ConfigError, match="choose one of them"):
-        Config(circuit=circuit, keys="dev", early_witness=True, witness_graph=True)

@@ -58,16 +58,11 @@ def parser() -> cli.Parser:
         metavar="N",
         help="prove the first N partitions of each sector alone; s a proof is then of so many",
     )
-    witness = made.add_mutually_exclusive_group()
-    witness.add_argument(
-        "--early-witness",
-        action="store_true",
-        help="as in a config: compute witnesses beside the kernels of other partitions",
-    )
-    witness.add_argument(
-        "--witness-graph",
-        action="store_true",
-        help="as in a config: compute witnesses by a CUDA graph",
+    made.add_argument(
+        "--no-witness-graph",
+        action="store_false",
+        dest="witness_graph",
+        help="as in a config: compute witnesses by no CUDA graph",
     )
     made.add_argument(
         "--device", default="auto", help="auto, cpu, cuda, cuda:N, several with commas, or all"

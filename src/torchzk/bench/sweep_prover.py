@@ -61,10 +61,8 @@ class Place:
     """The first of each sector that are proved; all if None."""
     pictures: bool = True
     """Whether each setting's timeline is drawn, which takes a second."""
-    early_witness: bool = False
-    """As in a config."""
-    witness_graph: bool = False
-    """Likewise, and captured while everything is made warm."""
+    witness_graph: bool = True
+    """As in a config, and captured while everything is made warm."""
 
     @property
     def device(self) -> torch.device:
@@ -148,8 +146,8 @@ class ServiceProver:
         """
         place = self.place
         title = f"sweep {self.session.circuit.name}: {setting.name}"
-        facts = {"sectors": str(sectors)} | ({"witness": "early"} if place.early_witness else {})
-        facts |= {"witness": "by a graph"} if place.witness_graph else {}
+        facts = {"sectors": str(sectors)}
+        facts |= {} if place.witness_graph else {"witness": "by no graph"}
         with open_run(place.runs, title, place.warn, facts) as run:
             run.drawn = place.pictures
             run.clock = clocks_of(place.devices)
@@ -159,7 +157,7 @@ class ServiceProver:
                     run.watch.attach()
             sites = self._within(run, setting)
             plans = [site.plan() for site in sites]
-            run.planned |= sites[0].session.stage_bytes
+            run.planned |= sites[0].session.plan.stage_bytes
             start = time.perf_counter_ns()
             proofs = self._through(sites, setting, sectors)
             record = run.record()
@@ -197,12 +195,7 @@ class ServiceProver:
         watched = timeline(run, self.place.watcher)
         sites = []
         for session, keys in zip(self._sessions, self._keys, strict=True):
-            config = replace(
-                session.config,
-                policy=setting.policy,  # type: ignore[arg-type]
-                workers=setting.workers,
-                early_witness=self.place.early_witness,
-            )
+            config = replace(session.config, policy=setting.policy, workers=setting.workers)  # type: ignore[arg-type]
             own = replace(session, config=config, timeline=watched)
             own.take_constraints(session)
             sites.append(_site(own, keys))

@@ -73,20 +73,17 @@ def run_sweep(
         args.profile_kernels,
         args.partitions,
         not args.no_pictures,
-        args.early_witness,
         args.witness_graph,
     )
     told = {
         "devices": len(devices),
         "most_partitions": args.partitions,
-        "early_witness": args.early_witness,
         "witness_graph": args.witness_graph,
     }
-    plain = {"early_witness": False, "witness_graph": False}
     before = _rows_of(args.out) if args.resume else []
     same = {"device": facts["device"], "commit": facts["commit"], "right": True}
     before = [r for r in before if same.items() <= r.items()]
-    rows: list[Row] = [r for r in before if told.items() <= (plain | r).items()]
+    rows: list[Row] = [r for r in before if told.items() <= r.items()]
     left_out: list[tuple[str, Setting]] = []
 
     def emit(row: dict[str, Any]) -> None:

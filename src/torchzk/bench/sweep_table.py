@@ -74,8 +74,7 @@ def place_of(row: Row) -> str:
     place = f"{row['circuit']}, 2^{row['log_n']}, key on the {row['residency']}, {limit}"
     most, devices = row.get("most_partitions"), row.get("devices", 1)
     place += "" if most is None else f", {count(most, 'partition')} a sector"
-    place += ", early witness" if row.get("early_witness") else ""
-    place += ", witness graph" if row.get("witness_graph") else ""
+    place += ", no witness graph" if row.get("witness_graph") is False else ""
     return place if devices == 1 else f"{place}, {devices} devices"
 
 

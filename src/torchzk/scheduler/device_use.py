@@ -22,8 +22,6 @@ from torchzk.timeline import Span
 COMPUTE = "compute"
 """The step of a worker that has kernels."""
 _OF_THE_HOST = ("final sums", "verify", "trim", "evict")
-EARLY_WITNESS = "early witness"
-"""Kernels beside those of another partition, whose stages are what the device is busy with."""
 _WAIT = "wait"
 """What names of spans begin with in which nothing but a wait is done."""
 
@@ -206,8 +204,7 @@ def _innermost(lane: Lane, spans: list[Span]) -> Iterator[Span]:
         # a step by itself says nothing of kernels, only the stages in it do
         step = any(is_compute(s.name) for s in above[:-1])
         computes = lane.kind is not LaneKind.WORKER or step
-        of_kernels = span.name not in (*_OF_THE_HOST, EARLY_WITNESS)
-        of_kernels = of_kernels and not span.name.startswith(_WAIT)
+        of_kernels = span.name not in _OF_THE_HOST and not span.name.startswith(_WAIT)
         if computes and of_kernels and not has_inner:
             yield span
 

@@ -3,7 +3,7 @@
 A promise is had at the head of the mem lock's queue and given back after the kernels. Who has one
 waits for the compute lock alone, whose holder waits for nobody: so waiting for bytes ends. Should
 there be less by then than was asked for, it is had once nobody else has any: what one partition
-takes at its kernels is counted apart, and its early witness there as well.
+takes at its kernels is counted apart, and what it was staged with in that as well.
 """
 
 from __future__ import annotations

@@ -79,14 +79,6 @@ class Plan:
         return max(stage.bytes for stage in self.stages)
 
     @property
-    def witnesses_beside(self) -> int:
-        """Witnesses of other partitions that there is room for beside a whole proof."""
-        if self.room.in_turn:
-            # they are made again and again, and kept by nobody
-            return 0
-        return (self.budget - self.peak) // self.witness_bytes
-
-    @property
     def resident_bytes(self) -> int:
         """What is on the device between proofs, beside another circuit's."""
         return self.kept_bytes + (self.key_bytes if self.key_stays else 0)

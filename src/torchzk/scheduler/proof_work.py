@@ -1,27 +1,24 @@
 """Proofs as the scheduler's work: jobs of any circuit, whose partitions any of its sites proves.
 
 What a partition has on a device between staging and kernels is what its witness is made from, some
-megabytes; or the witness, some gigabytes, where that is computed early. Kernels run on the device's
-one compute stream, and leave query sums on the host; what is left to do with those hides behind the
-kernels of others.
+megabytes. Kernels run on the device's one compute stream, and leave query sums on the host; what
+is left to do with those hides behind the kernels of others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import torch
 
 from torchzk.circuits.circuit import Job, Source
-from torchzk.errors import InputError, ProofError, ProtocolError, ResourceError
+from torchzk.errors import InputError, ProofError, ProtocolError
 from torchzk.groth16.prover import Randomisers, combine, query_sums
-from torchzk.groth16.r1cs import Assignment
 from torchzk.groth16.streams import Mark
 from torchzk.params.curves import Point
-from torchzk.scheduler.device_use import EARLY_WITNESS
 from torchzk.scheduler.key_store import Keys, get_keys
 from torchzk.scheduler.pipeline import check_job, check_kind, read_job, verify_job
 from torchzk.scheduler.plan import Plan
@@ -50,20 +47,7 @@ class Site:
     @property
     def staged_bytes(self) -> int:
         """What a partition has on the device between its staging and its kernels."""
-        return self.early_bytes or self.session.sizes.witness.given
-
-    @property
-    def early_bytes(self) -> int:
-        """Those of a witness that is computed when it is staged; 0 where none is.
-
-        Raises:
-            ResourceError: As `plan`.
-        """
-        if not self.session.config.early_witness:
-            # a plan is made when somebody proves
-            return 0
-        plan = self.plan()
-        return plan.witness_bytes if self.session.is_early(plan) else 0
+        return self.session.sizes.witness.given
 
     def plan(self) -> Plan:
         """The session's plan with the key where it is.
@@ -110,58 +94,23 @@ class ProofPartition:
         self._randomisers, self._timeline = randomisers, timeline
         self._given: object | None = None
         self._staged: Mark | None = None
-        self._early: Assignment | None = None
-        self._until: Mark | None = None
-        """The end of what was launched for it."""
-        self._at_work = ExitStack()
         self._sums: dict[str, Point] | None = None
 
     @property
     def planned_bytes(self) -> int:
         """What lies there after `stage`; `compute` is planned for once a device."""
-        return self._early_bytes or self._site.session.sizes.witness.given
-
-    @cached_property
-    def _early_bytes(self) -> int:
-        # for all steps, though the plan may change between them
-        return self._site.early_bytes
+        return self._site.staged_bytes
 
     def prepare(self) -> None:
         """Nothing: what the host does by itself was done when the job was read."""
 
     def stage(self) -> None:
-        """Start moving what the witness is made from, by the worker's own stream.
-
-        And start computing it, where that is done early.
-        """
+        """Start moving what the witness is made from, by the worker's own stream."""
         session = self._site.session
         given = (session.backend, session.device, self._job, self._index)
         with memory_counted(session, "staging a partition"):
             self._given = session.circuit.witness(*given)
         self._staged = Mark.here(session.device)
-        if self._early_bytes:
-            self._compute_early(self._staged)
-
-    def _compute_early(self, staged: Mark) -> None:
-        """Launch what computes the witness, behind the kernels of others and before those to come.
-
-        Where there is not the memory after all, it is computed with the other kernels.
-        """
-        session = self._site.session
-        # a key that comes waits for it, as for kernels: its bytes are gone by then
-        self._at_work.enter_context(session.residents.computing(session.device))
-        with _current(compute_stream(session.device)):
-            staged.hold(session.device)
-            try:
-                with (
-                    memory_counted(session, "computing early a witness"),
-                    self._timeline.span(EARLY_WITNESS),
-                ):
-                    self._early = session.circuit.assignment(session.backend, self._given)
-            except ResourceError as e:
-                session.warn(f"{e}. Partition {self._index} goes on without")
-            finally:
-                self._until = Mark.here(session.device)
 
     def compute(self, check: Callable[[], None]) -> None:
         """All kernels; as `query_sums`, and errors as `with_replan`."""
@@ -179,13 +128,7 @@ class ProofPartition:
                 Mark.here(session.device).wait()
 
     def drop(self) -> None:
-        if self._until is not None:
-            # where `compute` was not come to, a witness may be in the making still, from what is
-            # another stream's memory. A device that fails cannot say when
-            with suppress(RuntimeError):
-                self._until.wait()
-        self._given = self._early = None
-        self._at_work.close()
+        self._given = None
 
     def finish(self) -> bytes:
         """The proof, by the host alone."""
@@ -202,16 +145,11 @@ class ProofPartition:
     def _query_sums(self, check: Callable[[], None], plan: Plan) -> dict[str, Point]:
         session = self._site.session
         with session.witness_program(plan) as program:
-
-            def assign() -> Assignment:
-                early, self._early = self._early, None
-                return program(self._given) if early is None else early
-
             return query_sums(
                 session.backend,
                 self._site.keys.proving,
                 session.r1cs,
-                assign,
+                lambda: program(self._given),
                 self._timeline,
                 circuit=session.circuit.name,
                 room=plan.room,

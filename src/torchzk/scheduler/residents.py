@@ -161,7 +161,7 @@ class Residents:
             beside = sum(other.n_bytes for other in here if other is not r)
             on_cpu = device.type == "cpu"
             plan = r.session.plan if on_cpu else r.session.plan_beside(r.place, beside)
-            shares.append(Share(plan, beside, r.session.staged_bytes(plan)))
+            shares.append(Share(plan, beside, r.session.sizes.witness.given))
         return partition_room(str(device), shares)
 
     def _let_finish(self, device: torch.device) -> None:

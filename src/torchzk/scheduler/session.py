@@ -32,7 +32,6 @@ from torchzk.scheduler.devices import find_device, find_devices, why_none
 from torchzk.scheduler.plan import KeyPlace, Plan, making_key_bytes, plan
 from torchzk.scheduler.residents import Residents
 from torchzk.scheduler.witness_graph import Program
-from torchzk.scheduler.worker_device import WORKERS
 from torchzk.timeline import Timeline
 
 _NEXT_TO = 64
@@ -151,24 +150,6 @@ class Session:
             return
         with graphs.lent(*place, program, plan.witness_bytes, self.warn) as lent:
             yield lent
-
-    def staged_bytes(self, plan: Plan) -> int:
-        """What a partition has on the device between its staging and its kernels, by a plan."""
-        return plan.witness_bytes if self.is_early(plan) else self.sizes.witness.given
-
-    def is_early(self, plan: Plan) -> bool:
-        """Whether a witness is computed when it is staged: where asked for, if there is room."""
-        return self.config.early_witness and plan.witnesses_beside > 0
-
-    @property
-    def stage_bytes(self) -> dict[str, int]:
-        """The plan's bytes of each stage, with witnesses of others that may be there by then."""
-        plan, workers = self.plan, self.config.workers or WORKERS[self.device.type]
-        others = min(workers - 1, plan.witnesses_beside) if self.is_early(plan) else 0
-        return {
-            name: n_bytes + others * plan.witness_bytes
-            for name, n_bytes in plan.stage_bytes.items()
-        }
 
     def replan(self) -> Plan:
         """A plan for half of what is free now, with the key where it is; it takes the plan's place.

@@ -23,8 +23,7 @@ def compute_stream(device: torch.device) -> torch.cuda.Stream | None:
 
     One for all workers, who take turns: the allocator keeps freed memory for the stream it was
     taken on, so with a stream a worker the large buffers would be kept once a worker. It goes
-    before others, such as those that check the next job. A witness that is computed early is
-    launched on it as well, without the lock: whatever is there is done in order, and freed so.
+    before others, such as those that check the next job.
     """
     if device.type != "cuda":
         return None

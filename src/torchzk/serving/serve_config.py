@@ -141,6 +141,7 @@ class ServeConfig:
     backend: Literal["auto", "torch", "triton"] = "auto"
     vram_limit: ByteSize | None = None
     workers: int | None = None
+    witness_graph: bool = True
     key_cache: Path = field(default_factory=lambda: cache_folder("key_cache", "keys"))
     parameter_folder: Path = Path("/var/tmp/filecoin-proof-parameters")
     block_cache: Path = field(default_factory=lambda: cache_folder("block_cache", "blocks"))
@@ -190,6 +191,7 @@ class ServeConfig:
             backend=self.backend,
             vram_limit=self.vram_limit,
             workers=self.workers,
+            witness_graph=self.witness_graph,
         )
 
 
