@@ -1,14 +1,14 @@
 """Compares plans with what the allocator of a GPU saw, stage by stage, as JSON lines.
 
     PYTHONPATH=src:tests python tests/scheduler/plan_against_peak.py [CIRCUIT ...] [--caps 80 48]
-        [--witness-graph]
+        [--no-witness-graph]
 
 A circuit is KIND-SIZE, as porep-32GiB. Of each, a synthetic sector is made, and with every cap a
-development key in memory; the first partition is proven twice, the second time with what the
-first left behind, or three times with a witness graph, which the second one captures; the proofs'
-bytes are compared. A line a stage: the plan's bytes, the most
-that torch had allocated in it beyond what was there before the session, and their ratio, which
-must not be below 1 for the peak. Exits with 1 if one is, or if bytes differ.
+development key in memory; the first partition is proven three times, for the second one captures
+the witness, or twice without a witness graph, the second time with what the first left behind; the
+proofs' bytes are compared. A line a stage: the plan's bytes, the most that torch had allocated in
+it beyond what was there before the session, and their ratio, which must not be below 1 for the
+peak. Exits with 1 if one is, or if bytes differ.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def job_of(name: str, device: torch.device) -> Job:
     return job
 
 
-def measure(job: Job, cap: int, device: torch.device, *, graph: bool = False) -> str | None:
+def measure(job: Job, cap: int, device: torch.device, *, graph: bool) -> str | None:
     """Prove the first partition within a cap; the digest of the proof, None where it failed."""
     # what an earlier cap left behind is not this one's
     forget_matrices(device)
@@ -143,7 +143,7 @@ def measure(job: Job, cap: int, device: torch.device, *, graph: bool = False) ->
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("circuits", nargs="*", default=["porep-32GiB"], metavar="CIRCUIT")
-    parser.add_argument("--witness-graph", action="store_true")
+    parser.add_argument("--no-witness-graph", action="store_false", dest="graph")
     parser.add_argument("--caps", type=int, nargs="+", default=CAPS, metavar="GB")
     args = parser.parse_args(argv)
     if not torch.cuda.is_available():
@@ -152,7 +152,7 @@ def main(argv: list[str]) -> int:
     right = True
     for name in args.circuits:
         job = job_of(name, device)
-        digests = [measure(job, cap, device, graph=args.witness_graph) for cap in args.caps]
+        digests = [measure(job, cap, device, graph=args.graph) for cap in args.caps]
         right &= None not in digests and len(set(digests)) == 1
     return int(not right)
 
