@@ -222,10 +222,15 @@ def test_keys_that_nobody_here_proves_with_stay_too(monkeypatch: pytest.MonkeyPa
     card = Card(monkeypatch, 400 * GB)
     one, two = card.session("porep"), card.session("update")
     with card.residents.hold(one, None):
-        alone = partition_room("cuda:0", [Share(one.plan, one.beside, 0)])
+        graph = one.plan
+        alone = partition_room("cuda:0", [Share(graph, one.beside, 0)])
         with card.residents.hold(two, None):
-            room = partition_room("cuda:0", [Share(one.plan, one.beside, 0)])
-    assert room == alone - two.plan.resident_bytes
+            plain = one.plan
+            room = partition_room("cuda:0", [Share(plain, one.beside, 0)])
+            stays = two.plan.resident_bytes
+    # a witness is a graph where a circuit has the device to itself
+    assert graph.witness_graph and not plain.witness_graph and graph.peak > plain.peak
+    assert room == alone - stays + graph.peak - plain.peak
 
 
 def test_sessions_opened_beside_each_other_know_of_their_keys(tmp_path: Path) -> None:

@@ -320,7 +320,7 @@ def test_defect_10_the_page_says_what_the_code_does(capsys: pytest.CaptureFixtur
             if default is ...:
                 continue
             word = value.strip("`")
-            meanings = [word, *{"nowhere": [None], "none": [None]}.get(word, [])]
+            meanings = [word, *{"nowhere": [None], "none": [None], "true": [True]}.get(word, [])]
             meanings += [None] if word in ("all that is free", "2 a GPU") else []
             if re.fullmatch(r"\d+[A-Za-z]*", word):
                 meanings.append(parse_seconds(word) if word.endswith("s") else parse_size(word))
@@ -328,6 +328,7 @@ def test_defect_10_the_page_says_what_the_code_does(capsys: pytest.CaptureFixtur
             seen.add(name)
     assert seen >= {f"limits.{n}" for n in LimitConfig.__dataclass_fields__}
     assert seen >= {"listen", "status_listen", "socket_access", "device", "workers"}
+    assert "witness_graph" in seen
     # every key is used, by somebody else than who reads the file
     used = {
         node.attr
@@ -339,6 +340,7 @@ def test_defect_10_the_page_says_what_the_code_does(capsys: pytest.CaptureFixtur
         if isinstance(node, ast.Attribute) and path.name != "serve_config.py"
     }
     own = {"device", "backend", "vram_limit", "key_cache", "parameter_folder", "block_cache"}
+    own |= {"witness_graph"}
     assert ServeConfig.__dataclass_fields__.keys() - own - used == set()
     assert LimitConfig.__dataclass_fields__.keys() - used == set()
     given = load_serve_config(ROOT / "configs" / "serve" / "serve2k.yaml")
