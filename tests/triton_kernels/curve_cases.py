@@ -37,6 +37,7 @@ OF_ELEMENTS: tuple[tuple[Any, Shape], ...] = (
     (pair_sums.invert_each, _SUMS),
     (curve.negate, _POINTS),
     (curve.satisfies, _POINTS),
+    (pair_sums.copy_points, _POINTS),
     (msm_reduce.weigh_bits, _REDUCE),
     (msm_reduce.make_affine, _REDUCE),
 )
@@ -54,7 +55,8 @@ PLAIN_SLOW = (pair_sums.multiply_runs, pair_sums.finish_sums, pair_sums.invert_e
 POINTERS = {
     **dict.fromkeys(["out", "prefix", "product", "inverse", "left", "right", "source"], "*i32"),
     **dict.fromkeys(["a", "rows", "b", "keys", "offset", "scalars", "labels"], "*i32"),
-    **dict.fromkeys(["new_labels", "start", "new_start"], "*i32"),
+    **dict.fromkeys(["new_labels", "start", "pairs", "singles", "alone", "names"], "*i32"),
+    **dict.fromkeys(["pairs_before", "singles_before"], "*i32"),
     **dict.fromkeys(["flags", "carries"], "*i8"),
     "index": "*i64",
 }

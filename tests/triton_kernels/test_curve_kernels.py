@@ -62,7 +62,7 @@ def test_neighbours(device: torch.device, curve: Curve, n: int, max_lanes: int) 
 @pytest.mark.parametrize("max_lanes", [ALONE, TOGETHER], ids=["alone", "together"])
 @pytest.mark.usefixtures("quick_inverse")
 def test_named_pairs(device: torch.device, curve: Curve, max_lanes: int) -> None:
-    """With signs, singles, and singles of infinite points with a sign."""
+    """With signs, singles, and singles of infinite points with a sign, among pairs or behind."""
     p, rng = some_points(curve, 12, seed=2) + [None], random.Random(3)
     names = [i | s for i in range(len(p)) for s in (0, MINUS)]
     source = [[a, rng.choice([-1, *names])] for a in names]
@@ -74,11 +74,14 @@ def test_named_pairs(device: torch.device, curve: Curve, max_lanes: int) -> None
         return integers.neg(curve, p[name - MINUS]) if name & MINUS else p[name]
 
     rows = points_to_rows(p, curve, device)
+    pairs, alone = (torch.tensor(x, dtype=torch.int32, device=device) for x in (source, names))
+    sums = [integers.add(curve, point(a), point(b)) for a, b in source]
+    copied = [point(a) for a in names]
     with tuned({"lanes of pairs": max_lanes}):
-        got = add_pairs(named(rows, torch.tensor(source, dtype=torch.int32, device=device)), curve)
-    assert rows_to_points(got, curve) == [
-        integers.add(curve, point(a), point(b)) for a, b in source
-    ]
+        for some, expected in ((None, sums), (alone[:0], sums), (alone, sums + copied)):
+            assert rows_to_points(add_pairs(named(rows, pairs, some), curve), curve) == expected
+        got = add_pairs(named(rows, pairs[:0], alone), curve)
+    assert rows_to_points(got, curve) == copied
 
 
 def test_inverses_by_division_steps(device: torch.device) -> None:

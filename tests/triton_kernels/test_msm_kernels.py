@@ -50,7 +50,8 @@ def reference_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
         signed = torch.where(minus, ops.neg_affine(some, curve), some)
         return torch.where((names < 0).view(shape), 0, signed)
 
-    return ops.add_affine(rows(pairs.source[:, 0]), rows(pairs.source[:, 1]), curve)
+    sums = ops.add_affine(rows(pairs.source[:, 0]), rows(pairs.source[:, 1]), curve)
+    return sums if pairs.alone is None else torch.cat((sums, rows(pairs.alone)))
 
 
 def reference_sums_by_bit(arrays: torch.Tensor, curve: Curve) -> torch.Tensor:

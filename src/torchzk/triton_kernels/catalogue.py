@@ -120,6 +120,7 @@ def _points(degree: int, variant: Variant, arch: int) -> Iterator[Launch]:
         yield _launch(kernel, pairs, F=code)
     yield _launch(curve.satisfies, points, {"out": torch.bool}, F=code)
     yield _launch(curve.negate, points, F=code)
+    yield _launch(pair_sums.copy_points, points, F=code)
 
 
 def _hashes(variant: Variant, arch: int) -> Iterator[Launch]:

@@ -14,8 +14,21 @@ from torchzk.triton_kernels.pair_sums import MINUS, add_pairs, named
 _MINUS = tl.constexpr(MINUS)
 
 
-@triton.jit(do_not_specialize=["n", "period"])
-def pair_keys(source, labels, keys, index, start, new_start, n, period, BLOCK: tl.constexpr):
+@triton.jit(do_not_specialize=["n", "n_pairs", "period"])
+def pair_keys(
+    source,
+    alone,
+    labels,
+    keys,
+    index,
+    start,
+    pairs,
+    singles,
+    n,
+    n_pairs,
+    period,
+    BLOCK: tl.constexpr,
+):
     """Pair neighbours of one label: entry j is point `index[j]` mod period, signed by its key."""
     j = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = j < n
@@ -29,25 +42,56 @@ def pair_keys(source, labels, keys, index, start, new_start, n, period, BLOCK: t
     b = tl.load(index + j + 1, mask=paired, other=0).to(tl.uint32) % period.to(tl.uint32)
     a = a.to(tl.int32) | ((key & 1) * _MINUS)
     b = b.to(tl.int32) | ((other_key & 1) * _MINUS)
-    at = tl.load(new_start + label, mask=first, other=0) + (rank >> 1)
-    tl.store(source + 2 * at, a, mask=first)
-    tl.store(source + 2 * at + 1, tl.where(paired, b, -1), mask=first)
-    tl.store(labels + at, label, mask=first)
+    _name(source, alone, labels, pairs, singles, n_pairs, label, rank, a, b, first, paired)
 
 
-@triton.jit(do_not_specialize=["n"])
-def pair_labels(source, new_labels, labels, start, new_start, n, BLOCK: tl.constexpr):
-    """Pair neighbours of one label: entry j is point j."""
+@triton.jit
+def _name(source, alone, labels, pairs, singles, n_pairs, label, rank, a, b, first, paired):
+    """Write pairs (a, b), and the points that have no other, which lie behind all pairs' sums."""
+    single = first & ~paired
+    at = (tl.load(pairs + label, mask=paired, other=0) + (rank >> 1)).to(tl.int64)
+    tl.store(source + 2 * at, a, mask=paired)
+    tl.store(source + 2 * at + 1, b, mask=paired)
+    tl.store(labels + at, label, mask=paired)
+    at = tl.load(singles + label, mask=single, other=0).to(tl.int64)
+    tl.store(alone + at, a, mask=single)
+    tl.store(labels + n_pairs.to(tl.int64) + at, label, mask=single)
+
+
+@triton.jit(do_not_specialize=["n", "n_before", "n_pairs"])
+def pair_labels(
+    source,
+    alone,
+    new_labels,
+    labels,
+    pairs_before,
+    singles_before,
+    pairs,
+    singles,
+    n,
+    n_before,
+    n_pairs,
+    BLOCK: tl.constexpr,
+):
+    """Pair neighbours of one label: entry j is point j, a sum below n_before, else it was alone."""
     j = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = j < n
     label = tl.load(labels + j, mask=mask, other=0)
-    rank = j - tl.load(start + label, mask=mask, other=0)
+    begin = tl.load(pairs_before + label, mask=mask, other=0)
+    end = tl.load(pairs_before + label + 1, mask=mask, other=0)
+    row = tl.where(j < n_before, j.to(tl.int32), end)
+    rank = row - begin
     first = mask & ((rank & 1) == 0)
-    other = tl.load(labels + j + 1, mask=first & (j + 1 < n), other=-1)
-    at = tl.load(new_start + label, mask=first, other=0) + (rank >> 1)
-    tl.store(source + 2 * at, j.to(tl.int32), mask=first)
-    tl.store(source + 2 * at + 1, tl.where(other == label, j + 1, -1).to(tl.int32), mask=first)
-    tl.store(new_labels + at, label, mask=first)
+    # the last sum of a label is followed by the point that was alone, if there was one
+    last = first & (j < n_before) & (row + 1 == end)
+    behind = tl.load(singles_before + label, mask=last, other=0)
+    more = tl.load(singles_before + label + 1, mask=last, other=0) > behind
+    paired = first & (((j < n_before) & (row + 1 < end)) | more)
+    b = tl.where(last, n_before + behind, row + 1)
+    _name(
+        source, alone, new_labels, pairs, singles, n_pairs, label, rank, j.to(tl.int32), b,
+        first, paired,
+    )  # fmt: skip
 
 
 def sum_by_label(
@@ -68,7 +112,8 @@ def sum_by_label(
 
     Source:
         Neighbours of one label are added in pairs until each stands alone: as many rounds as the
-        largest number of points has bits, each of them one batch over all labels.
+        largest number of points has bits, each of them one batch over all labels. Where a round
+        leaves a label's last point alone, it is copied, behind all sums.
     """
     device, shape = rows.device, shape_on(rows.device, "labels", FP.n_limbs)
     memory = keys.untyped_storage()
@@ -82,21 +127,30 @@ def sum_by_label(
     out = torch.zeros(n_labels, *curve.row_shape, dtype=torch.int32, device=device)
     if n == 0:
         return out
-    labels, previous = keys, start
-    period = len(rows)
+    labels, before = keys, (start, start)
+    period, n_before = len(rows), n
     for k, size in enumerate(_sizes(count, longest)):
-        start = _starts(_left(count, k + 1))
-        source = torch.empty(size, 2, dtype=torch.int32, device=device)
+        left = _left(count, k)
+        now = (_starts(left >> 1), _starts(left & 1))
+        del left
+        # of n points two each, and those that stay alone, give so many
+        n_pairs, n_alone = n - size, 2 * size - n
+        source = torch.empty(n_pairs, 2, dtype=torch.int32, device=device)
+        alone = torch.empty(n_alone, dtype=torch.int32, device=device)
         new_labels = torch.empty(size, dtype=torch.int32, device=device)
+        found = (source, alone, new_labels)
         if k == 0:
-            given = (keys, index, previous, start, n, period)
-            launch(pair_keys, n, shape, device, source, new_labels, *given)
+            given = (keys, index, start, *now, n, n_pairs, period)
+            launch(pair_keys, n, shape, device, *found, *given)
             del given, keys, index
         else:
-            launch(pair_labels, n, shape, device, source, new_labels, labels, previous, start, n)
-        n, labels, previous = size, new_labels, start
-        rows = add_pairs(named(rows, source), curve)
-        del source
+            given = (labels, *before, *now, n, n_before, n_pairs)
+            launch(pair_labels, n, shape, device, *found, *given)
+            del given
+        del found
+        n, n_before, labels, before = size, n_pairs, new_labels, now
+        rows = add_pairs(named(rows, source, alone), curve)
+        del source, alone
     return out.index_copy_(0, labels.long(), rows)
 
 
@@ -113,5 +167,7 @@ def _sizes(count: torch.Tensor, longest: int) -> list[int]:
 
 
 def _starts(count: torch.Tensor) -> torch.Tensor:
-    """Where each label begins."""
-    return torch.cumsum(count, 0, dtype=torch.int32) - count
+    """Where each label begins, and where the last one ends."""
+    starts = torch.zeros(len(count) + 1, dtype=torch.int32, device=count.device)
+    torch.cumsum(count, 0, dtype=torch.int32, out=starts[1:])
+    return starts

@@ -165,8 +165,12 @@ def _group_bytes(form: Cut, curve: Curve) -> int:
     point, own = row_bytes(curve), (row_bytes(curve) + 16) * labels
     sizes = [entries / (1 << k) + labels * (1 - 1 / (1 << k)) / 2 for k in range(3)]
     sizes[0] = entries
-    first = 8 * sizes[1] + 4 * sizes[1] + _pairs_bytes(round(sizes[1]), curve)
-    second = point * sizes[1] + 12 * sizes[2] + _pairs_bytes(round(sizes[2]), curve)
+    # pairs of a round, and points that it copies
+    (one, few), (two, fewer) = (
+        (round(sizes[k] - sizes[k + 1]), round(2 * sizes[k + 1] - sizes[k])) for k in (0, 1)
+    )
+    first = 12 * one + (8 + point) * few + _pairs_bytes(one, curve)
+    second = point * sizes[1] + 12 * two + (8 + point) * fewer + _pairs_bytes(two, curve)
     sort = _SORTED * entries
     named = (4 + 8 + 8 / 2 + 4 / 2) * entries
     return round(max(sort, own + max(named, first, second)))

@@ -38,7 +38,8 @@ _MOST = tl.constexpr(32)
 class Pairs:
     """Pair i is row `stride i` of `left` and of `right`, or the two that `source[i]` names.
 
-    Where there is no such row of `right`, or the second index is -1, the pair is one point.
+    Where there is no such row of `right`, or the second index is -1, the pair is one point. Points
+    of `left` that `alone` names, int32, are no pairs: they are copied.
     """
 
     left: torch.Tensor
@@ -46,6 +47,7 @@ class Pairs:
     n: int
     stride: int = 1
     source: torch.Tensor | None = None
+    alone: torch.Tensor | None = None
 
 
 def neighbours(rows: torch.Tensor) -> Pairs:
@@ -53,11 +55,11 @@ def neighbours(rows: torch.Tensor) -> Pairs:
     return Pairs(rows, rows[1:], (len(rows) + 1) // 2, stride=2)
 
 
-def named(rows: torch.Tensor, source: torch.Tensor) -> Pairs:
-    """Pairs of `rows` by index, int32 `[n, 2]`; an index may carry `MINUS`."""
+def named(rows: torch.Tensor, source: torch.Tensor, alone: torch.Tensor | None = None) -> Pairs:
+    """Pairs of `rows` by index, int32 `[n, 2]`, and single ones; an index may carry `MINUS`."""
     if len(rows) > MINUS:
         raise LayoutError(f"of {len(rows)} points, an index names the first {MINUS} only")
-    return Pairs(rows, rows, len(source), source=source.contiguous())
+    return Pairs(rows, rows, len(source), source=source.contiguous(), alone=alone)
 
 
 @triton.jit
@@ -274,21 +276,49 @@ def invert_each(out, a, n, F: tl.constexpr, BLOCK: tl.constexpr):
     points.store(points.address(out, t * (4 * F.W)), points.inverse(x, F), F)
 
 
+@triton.jit(do_not_specialize=["n"])
+def copy_points(out, rows, names, n, F: tl.constexpr, BLOCK: tl.constexpr):
+    """Row i is the point that `names[i]` says, with its sign."""
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    # every lane stores: those past the end the first point once more
+    i = tl.where(i < n, i, 0)
+    name = tl.load(names + i)
+    at = points.address(rows, (name & (_MINUS - 1)).to(tl.int64) * (8 * F.W))
+    to = points.address(out, i * (8 * F.W))
+    points.store(to, points.load(at, F), F)
+    points.store(to + 4 * F.W, _ordinate(at, (name & _MINUS) != 0, 0, F), F)
+
+
 def add_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
-    """The sum of each pair: rows `[pairs.n, *curve.row_shape]`, the start of a longer tensor."""
+    """The sum of each pair, and behind them the single points.
+
+    Returns:
+        Rows `[pairs.n + len(pairs.alone), *curve.row_shape]`, the start of a longer tensor.
+    """
     n, device = pairs.n, pairs.left.device
-    if n == 0:
+    n_alone = 0 if pairs.alone is None else len(pairs.alone)
+    if n + n_alone == 0:
         return pairs.left.new_empty(0, *curve.row_shape)
-    code, shape = field_code_on(device, curve.field, curve.degree), _shape(device)
+    code = field_code_on(device, curve.field, curve.degree)
     per_lane, lanes = _lanes(n, device)
+    # lanes past the last pair write, too
+    out = pairs.left.new_empty(max(per_lane * lanes, n + n_alone), *curve.row_shape)
+    _add_all(out, pairs, per_lane, lanes, code)
+    copied = (out[n:], pairs.left, pairs.alone, n_alone)
+    launch(copy_points, n_alone, shape_on(device, "points", FP.n_limbs), device, *copied, F=code)
+    return out[: n + n_alone]
+
+
+def _add_all(out: torch.Tensor, pairs: Pairs, per_lane: int, lanes: int, code: FieldCode) -> None:
+    """Write the sums of pairs."""
+    n, device, shape = pairs.n, out.device, _shape(out.device)
     source = pairs.left if pairs.source is None else pairs.source
     n_left = len(pairs.left) if pairs.source is None else n
     where = (pairs.left, pairs.right, source, n_left, len(pairs.right))
     constants = {"STRIDE": pairs.stride if pairs.source is None else 0, "F": code}
-    out = pairs.left.new_empty(per_lane * lanes, *curve.row_shape)
     if per_lane == 1:
         launch(add_alone, lanes, shape, device, out, *where, **constants)
-        return out[:n]
+        return
     lanes_of = (*where, lanes, per_lane)
     prefix, product = _empty(per_lane * lanes, out, code), _empty(lanes, out, code)
     flags = torch.empty(lanes // shape.block, per_lane, dtype=torch.int8, device=device)
@@ -296,7 +326,6 @@ def add_pairs(pairs: Pairs, curve: Curve) -> torch.Tensor:
     inverse = _invert(product, code)
     launch(finish_sums, lanes, shape, device, out, prefix, inverse, *lanes_of, **constants)
     launch(add_flagged, lanes, shape, device, out, flags, *lanes_of, **constants)
-    return out[:n]
 
 
 def _shape(device: torch.device) -> Shape:
