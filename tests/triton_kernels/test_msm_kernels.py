@@ -7,6 +7,7 @@ on how pairs are added is tested with the reference's additions at full length.
 from __future__ import annotations
 
 import importlib
+import itertools
 import random
 
 import pytest
@@ -149,10 +150,12 @@ def test_any_window_and_limit(
     device: torch.device, monkeypatch: pytest.MonkeyPatch, curve: Curve, bits: int
 ) -> None:
     """The result depends neither on the windows nor on the pieces."""
-    monkeypatch.setattr(kernels, "_window_bits", lambda n, bound, device: bits)
+    wide = (bits + 1) // 2 if bits > 2 else 0
+    monkeypatch.setattr(kernels, "_windows", lambda n, bound, device: Windows(bits, bound, wide))
     monkeypatch.setattr(kernels, "_MAX_POINTS", 25)
     known = [p for _, p in multiples(curve, 40, seed=11)]
-    factors = scalars(40, seed=12)
+    # 32 windows or more
+    factors = [s % (1 << 32 * bits) for s in scalars(40, seed=12)]
     rows, x = points_to_rows(known, curve, device), pack(factors, FR, device)
     want = weighted(curve, factors, known)
     for limit in (1, 1 << 30):
@@ -230,18 +233,43 @@ def test_keys(device: torch.device, bits: int) -> None:
     """Any limbs, canonical or not, are the sum of their digits."""
     values = [*scalars(40, seed=bits), (1 << 256) - 1, 1 << 255]
     x = pack(values, FR, device)
-    windows = Windows(bits, scalar_bound(x))
-    assert windows.bound == 1 << 256
-    keys = digits(x, windows).keys(0, windows.count)
-    got = [0] * len(values)
-    for w, row in enumerate(keys.tolist()):
-        for i, key in enumerate(row):
-            if key != NO_KEY:
-                size = (key >> 1) - w * windows.sizes
-                assert 0 <= size < windows.sizes
-                size = size or windows.sizes
-                got[i] += (-size if key & 1 else size) << bits * w
-    assert got == values
+    for wide in (0, 1, 3):
+        windows = Windows(bits, scalar_bound(x), wide)
+        assert windows.bound == 1 << 256
+        read = digits(x, windows)
+        got = [0] * len(values)
+        # windows of both widths together, and each by itself
+        cuts = ([0, windows.count], list(range(windows.count + 1)))[wide % 2]
+        for first, last in itertools.pairwise(cuts):
+            for w, row in enumerate(read.keys(first, last).tolist(), first):
+                sizes = windows.labels(w, w + 1)
+                for i, key in enumerate(row):
+                    if key != NO_KEY:
+                        size = (key >> 1) - windows.labels(first, w)
+                        assert 0 <= size < sizes
+                        size = size or sizes
+                        got[i] += (-size if key & 1 else size) << windows.start(w)
+        assert got == values
+
+
+@pytest.mark.parametrize("log_n", [5, 12, 20, 24, 27])
+def test_windows_are_full(log_n: int) -> None:
+    """Of two widths, one bit apart, and so many that the last digit takes all of its window."""
+    for n_bits in range(1, 257):
+        for most in (1 << n_bits - 1, (1 << n_bits) - 1):
+            windows = kernels._windows(1 << log_n, most + 1, torch.device("cpu"))
+            count, last = windows.count, windows.bits + (windows.wide > 0)
+            assert windows.bits > 1 and last < 25 and windows.wide < count
+            over = windows.start(count - 1) + last - max(2, n_bits + 1)
+            # a power of two fits in a bit less; windows have two bits at least
+            less, more = most == 1 << n_bits - 1, windows.bits == 2
+            assert -int(less) <= over <= int(more)
+            assert windows.last <= 1 << last - 1
+            starts = [windows.start(w) for w in range(count)]
+            widths = [b - a for a, b in itertools.pairwise(starts)] + [last]
+            assert widths == [windows.bits + (w >= windows.narrow) for w in range(count)]
+            assert windows.labels(0, count) == sum(1 << width - 1 for width in widths)
+            assert [w for span in windows.spans for w in span] == list(range(count))
 
 
 @pytest.mark.parametrize("values", [[0], [1], [0, 5], [1 << 31], [3 << 40, 1], [(1 << 255) - 1]])

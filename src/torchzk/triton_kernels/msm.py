@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 
@@ -27,6 +29,8 @@ from torchzk.triton_kernels.msm_digits import (
 
 _LIMIT_BYTES = 40 << 30
 _BIT_SUM_WINDOW = 12
+# bits of a window
+_MOST_BITS = 24
 # points below which a limit is not kept
 _FEWEST = 1024
 # entries are counted in 31 bits, and an index of a point, or of a sum of two, has a sign besides
@@ -49,15 +53,20 @@ def msm(
     if bound == 1:
         return None
     plan = cut(n, bound, curve, limit_bytes, points.device)
-    bits, tops = [], []
+    windows = plan.windows
     with on_device(points.device):
-        for piece in ranges(n, plan.points):
-            part = list(_groups(scalars[:, piece], points[piece], plan, curve))
-            bits.append(torch.cat([by_bit for by_bit, _ in part]))
-            tops.append(torch.cat([top for _, top in part]))
-        sums = msm_reduce.weigh(torch.stack(bits), torch.stack(tops), curve)
-    width = plan.windows.bits
-    return fold({width * w: p for w, p in enumerate(rows_to_points(sums, curve))}, curve)
+        pieces = [
+            list(_groups(scalars[:, piece], points[piece], plan, curve))
+            for piece in ranges(n, plan.points)
+        ]
+        sums: list[torch.Tensor] = []
+        for span in windows.spans:
+            parts = [[x for x in piece if x.first in span] for piece in pieces]
+            bits = torch.stack([torch.cat([x.bits for x in part]) for part in parts])
+            tops = torch.stack([torch.cat([x.tops for x in part]) for part in parts])
+            sums.append(msm_reduce.weigh(bits, tops, curve))
+    found = rows_to_points(torch.cat(sums), curve)
+    return fold({windows.start(w): p for w, p in enumerate(found)}, curve)
 
 
 def bit_sums(
@@ -106,7 +115,7 @@ class Cut:
     def window_bytes(self, curve: Curve) -> int:
         """What one window of a piece takes at most, see `cut`."""
         bucket = 40 + 240 * curve.degree
-        return _entry_bytes(curve) * self.points + bucket * self.windows.sizes
+        return _entry_bytes(curve) * self.points + bucket * self.windows.most_sizes
 
 
 def cut(n: int, bound: int, curve: Curve, limit_bytes: int, device: torch.device) -> Cut:
@@ -119,7 +128,7 @@ def cut(n: int, bound: int, curve: Curve, limit_bytes: int, device: torch.device
     pieces = -(-n // _MAX_POINTS)
     while True:
         points = -(-n // pieces)
-        windows = Windows(_window_bits(points, bound, device), bound)
+        windows = _windows(points, bound, device)
         one = Cut(points, windows, 1).window_bytes(curve)
         # a byte a point are carries
         room = limit_bytes - points
@@ -128,20 +137,34 @@ def cut(n: int, bound: int, curve: Curve, limit_bytes: int, device: torch.device
         pieces += 1 + pieces // 16
 
 
-def _groups(
-    scalars: torch.Tensor, rows: torch.Tensor, plan: Cut, curve: Curve
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Of some windows after others, the sums by bit of the digit size, and of the largest size."""
+class _Sums(NamedTuple):
+    """What is left of some windows of one width."""
+
+    first: int
+    """The first of them."""
+    bits: torch.Tensor
+    """The sums by bit of the digit size, see `msm_reduce.sums_by_bit`."""
+    tops: torch.Tensor
+    """The sums of the largest digit size."""
+
+
+def _groups(scalars: torch.Tensor, rows: torch.Tensor, plan: Cut, curve: Curve) -> Iterator[_Sums]:
+    """The sums of all windows, as many of them at once as the plan says."""
     windows = plan.windows
     read = digits(scalars, windows)
     for first in range(0, windows.count, plan.group):
         last = min(first + plan.group, windows.count)
         keys = read.keys(first, last)
-        buckets = sum_by_label(rows, keys, (last - first) * windows.sizes, curve)
-        arrays = buckets.view(last - first, windows.sizes, *curve.row_shape)
-        # the largest size stands at index 0
-        yield msm_reduce.sums_by_bit(arrays, curve), arrays[:, 0].clone()
-        del buckets, arrays
+        buckets = sum_by_label(rows, keys, windows.labels(first, last), curve)
+        for span in windows.spans:
+            begin, end = max(first, span.start), min(last, span.stop)
+            if begin < end:
+                some = buckets[windows.labels(first, begin) : windows.labels(first, end)]
+                arrays = some.view(end - begin, -1, *curve.row_shape)
+                # the largest size stands at index 0
+                yield _Sums(begin, msm_reduce.sums_by_bit(arrays, curve), arrays[:, 0].clone())
+                del some, arrays
+        del buckets
 
 
 def _entry_bytes(curve: Curve) -> int:
@@ -149,19 +172,28 @@ def _entry_bytes(curve: Curve) -> int:
     return 7 + 84 * curve.degree
 
 
-def _window_bits(n: int, bound: int, device: torch.device) -> int:
-    """The window that needs the least time, counted in additions.
+@lru_cache(maxsize=1 << 10)
+def _windows(n: int, bound: int, device: torch.device) -> Windows:
+    """The windows that need the least time, counted in additions; of two widths, so all are full.
 
-    There are n in each window, what a bucket costs, and what a round costs however few it adds;
-    the last window may have few sizes, and then many rounds.
+    There are n in each window, what a bucket costs, and what a round costs however few it adds.
     """
-
     bucket = number_on(device, "bucket cost", FP.n_limbs) / 10
     a_round = number_on(device, "round cost", FP.n_limbs)
 
-    def cost(c: int) -> float:
-        windows = Windows(c, bound)
+    def cost(windows: Windows) -> float:
+        labels = windows.labels(0, windows.count)
         rounds = (n // min(windows.sizes, windows.last + 1)).bit_length()
-        return windows.count * (n + bucket * windows.sizes) + a_round * rounds
+        # of two widths there are two sums of few points at the end
+        return windows.count * n + bucket * labels + a_round * (rounds + (windows.wide > 0) / 2)
 
-    return min(range(2, 25), key=cost)
+    def even(count: int) -> Windows:
+        bits, wide = divmod(n_bits, count)
+        return Windows(bits, bound, wide) if bits > 1 else Windows(2, bound)
+
+    # the last digit is not negative, which takes a bit
+    n_bits = max(2, (bound - 1).bit_length() + 1)
+    # narrow windows are for few points only
+    least = max(2, min(20, n.bit_length() - 9))
+    counts = range(-(-n_bits // _MOST_BITS), -(-n_bits // least) + 1)
+    return min(map(even, counts), key=cost)

@@ -21,24 +21,52 @@ _NO_KEY = tl.constexpr(NO_KEY)
 
 @dataclass(frozen=True)
 class Windows:
-    """How scalars below `bound` are cut: `count` windows of `bits` bits.
+    """How scalars below `bound` are cut: `count` windows of `bits` bits, or a bit more.
 
-    A digit lies in [-2^(bits - 1), 2^(bits - 1)), but that of the last window, which is what
-    remains, in [0, 2^(bits - 1)]. So each has 2^(bits - 1) sizes beside 0.
+    A digit lies in [-2^(b - 1), 2^(b - 1)) where its window has b bits, but that of the last
+    window, which is what remains, in [0, 2^(b - 1)]. So each has 2^(b - 1) sizes beside 0.
     """
 
     bits: int
     bound: int
+    wide: int = 0
+    """The last so many windows have a bit more."""
 
     @cached_property
     def count(self) -> int:
-        count = max(1, -(-(self.bound - 1).bit_length() // self.bits))
-        return count if self._last(count) <= self.sizes else count + 1
+        count = max(1, self.wide, ((self.bound - 1).bit_length() - self.wide) // self.bits)
+        while self._last(count) > self._half(count, count - 1):
+            count += 1
+        return count
+
+    @property
+    def narrow(self) -> int:
+        """Windows without the bit more."""
+        return self.count - self.wide
+
+    @property
+    def spans(self) -> list[range]:
+        """The windows of either width."""
+        spans = range(0, self.narrow), range(self.narrow, self.count)
+        return [span for span in spans if span]
 
     @property
     def sizes(self) -> int:
-        """Digit sizes of a window beside 0."""
+        """Digit sizes of a window beside 0, where windows are of one width; of a narrow one."""
         return 1 << self.bits - 1
+
+    @property
+    def most_sizes(self) -> int:
+        """Digit sizes of a window beside 0 at most."""
+        return self.sizes << (self.wide > 0)
+
+    def labels(self, first: int, last: int) -> int:
+        """Digit sizes of the windows first..last - 1."""
+        return self.sizes * (last - first + max(0, last - max(self.narrow, first)))
+
+    def start(self, window: int) -> int:
+        """The first bit of a window."""
+        return self._start(self.count, window)
 
     @property
     def offset(self) -> int:
@@ -50,12 +78,19 @@ class Windows:
         """The largest digit of the last window."""
         return self._last(self.count)
 
+    def _start(self, count: int, window: int) -> int:
+        return self.bits * window + max(0, window - (count - self.wide))
+
+    def _half(self, count: int, window: int) -> int:
+        """Sizes of a window of `count`."""
+        return self.sizes << (window >= count - self.wide)
+
     def _offset(self, count: int) -> int:
-        return sum(self.sizes << self.bits * w for w in range(count - 1))
+        return sum(self._half(count, w) << self._start(count, w) for w in range(count - 1))
 
     def _last(self, count: int) -> int:
         """The largest digit of the last of `count` windows."""
-        return (self.bound - 1 + self._offset(count)) >> self.bits * (count - 1)
+        return (self.bound - 1 + self._offset(count)) >> self._start(count, count - 1)
 
 
 def scalar_bound(scalars: torch.Tensor) -> int:
@@ -97,26 +132,31 @@ def _limb(scalars, offset, carry, stride, i, j, mask):
 
 
 @triton.jit(
-    do_not_specialize=["n", "stride", "first", "last", "bits"],
+    do_not_specialize=["n", "stride", "first", "last", "bits", "narrow"],
     do_not_specialize_on_alignment=["scalars"],
 )
-def make_keys(keys, scalars, carries, offset, n, stride, first, last, bits, BLOCK: tl.constexpr):
+def make_keys(
+    keys, scalars, carries, offset, n, stride, first, last, bits, narrow, BLOCK: tl.constexpr
+):
     """Keys of one window: 2 label + sign, or the last key for digit 0."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     row = tl.program_id(1)
     window = first + row
     mask = i < n
-    bit = window * bits
+    # from window `narrow` on they have a bit more
+    bit = window * bits + tl.maximum(window - narrow, 0)
+    begin = row + tl.maximum(window - tl.maximum(narrow, first), 0)
     carry = tl.load(carries + i, mask=mask, other=0).to(tl.int32) & 0xFF
     low = _limb(scalars, offset, carry, stride, i, bit // 32, mask)
     high = _limb(scalars, offset, carry, stride, i, bit // 32 + 1, mask)
     word = ((high << 32) | low) >> (bit % 32).to(tl.int64)
     one = tl.full([BLOCK], 1, tl.int64)
-    half = one << (bits - 1).to(tl.int64)
+    unit = one << (bits - 1).to(tl.int64)
+    half = tl.where(window >= narrow, 2 * unit, unit)
     # the last window is not negative
     digit = (word & (2 * half - 1)) - tl.where(window == last, 0, half)
     size = tl.abs(digit)
-    key = 2 * (row * half + (size & (half - 1))) + (digit < 0).to(tl.int64)
+    key = 2 * (begin * unit + (size & (half - 1))) + (digit < 0).to(tl.int64)
     key = tl.where(size == 0, _NO_KEY, key).to(tl.int32)
     tl.store(keys + row.to(tl.int64) * n.to(tl.int64) + i, key, mask=mask)
 
@@ -136,15 +176,15 @@ class Digits:
     def keys(self, first: int, last: int) -> torch.Tensor:
         """Keys int32 `[last - first, n]` of the windows first..last - 1: twice a label, plus sign.
 
-        The label of window w and digit size s is (w - first) 2^(bits - 1) + s, where the largest
-        s, 2^(bits - 1), counts as 0.
+        The label of window w and digit size s is s after the labels of the windows before, where
+        the largest s counts as 0.
         """
         n, windows = self.scalars.shape[1], self.windows
         keys = torch.empty(last - first, n, dtype=torch.int32, device=self.scalars.device)
         shape = _shape(keys.device)
         grid = (triton.cdiv(n, shape.block), last - first)
-        sizes = (n, self.scalars.stride(0), first, windows.count - 1, windows.bits)
-        given = (keys, self.scalars, self.carries, self.offset, *sizes)
+        cut = (first, windows.count - 1, windows.bits, windows.narrow)
+        given = (keys, self.scalars, self.carries, self.offset, n, self.scalars.stride(0), *cut)
         run(make_keys, grid, *given, BLOCK=shape.block, num_warps=shape.num_warps)
         return keys
 

@@ -52,7 +52,7 @@ def msm_bytes(n: int, curve: Curve, limit_bytes: int) -> int:
         return 0
     form = _cut(n, curve, limit_bytes)
     # sums by bit of the windows and pieces before
-    kept = 2 * row_bytes(curve) * (form.windows.bits + 1) * form.windows.count
+    kept = 2 * row_bytes(curve) * (form.windows.bits + 2) * form.windows.count
     most = form.points + max(_group_bytes(form, curve), _reduced_bytes(form, curve))
     return most + most // 256 + kept * -(-n // form.points)
 
@@ -161,7 +161,7 @@ def _group_bytes(form: Cut, curve: Curve) -> int:
     their labels, and the names of the pairs. For a label: its sum, a count and two starts.
     """
     group = min(form.group, form.windows.count)
-    entries, labels = group * form.points, group * form.windows.sizes
+    entries, labels = group * form.points, group * form.windows.most_sizes
     point, own = row_bytes(curve), (row_bytes(curve) + 16) * labels
     sizes = [entries / (1 << k) + labels * (1 - 1 / (1 << k)) / 2 for k in range(3)]
     sizes[0] = entries
@@ -179,7 +179,7 @@ def _group_bytes(form: Cut, curve: Curve) -> int:
 def _reduced_bytes(form: Cut, curve: Curve) -> int:
     """While sums take their places, and while they are added by the bits of their labels."""
     point = row_bytes(curve)
-    labels = min(form.group, form.windows.count) * form.windows.sizes
+    labels = min(form.group, form.windows.count) * form.windows.most_sizes
     run = number_on(_DEFAULT, "points of a lane", FP.n_limbs)
     return labels * max(2 * point + 24, point + 2 * (2 * point) // run)
 
