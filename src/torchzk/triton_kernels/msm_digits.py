@@ -95,12 +95,14 @@ class Windows:
 
 def scalar_bound(scalars: torch.Tensor) -> int:
     """A number all scalars `[L, n]` are below, which the highest of their words gives."""
-    low, high = torch.stack((scalars.amin(1), scalars.amax(1))).tolist()
-    for i in reversed(range(len(low))):
-        if low[i] < 0 or high[i] > 0:
-            # of words taken for negative the greatest is not known
-            top = (1 << LIMB_BITS) if low[i] < 0 else int(high[i]) + 1
-            return top << LIMB_BITS * i
+    # of most scalars the highest word is enough, and no other is read
+    for words in (scalars[-1:], scalars):
+        low, high = torch.stack(words.aminmax(dim=1)).tolist()
+        for i in reversed(range(len(low))):
+            if low[i] < 0 or high[i] > 0:
+                # of words taken for negative the greatest is not known
+                top = (1 << LIMB_BITS) if low[i] < 0 else int(high[i]) + 1
+                return top << LIMB_BITS * (len(scalars) - len(low) + i)
     return 1
 
 
