@@ -24,6 +24,7 @@ from triton_kernels.samples import tuned
 pytestmark = pytest.mark.usefixtures("asm")
 both = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
 ALONE, TOGETHER = 1 << 14, 4
+MOST_PAIRS = 64
 
 
 # four pairs at the most are alone in their lanes however many there may be
@@ -82,6 +83,18 @@ def test_named_pairs(device: torch.device, curve: Curve, max_lanes: int) -> None
             assert rows_to_points(add_pairs(named(rows, pairs, some), curve), curve) == expected
         got = add_pairs(named(rows, pairs[:0], alone), curve)
     assert rows_to_points(got, curve) == copied
+
+
+@pytest.mark.usefixtures("quick_inverse")
+def test_as_many_pairs_of_a_lane_as_there_may_be(device: torch.device) -> None:
+    """One in two of them is special, and so flagged, at either end too."""
+    p = some_points(G1, 2 * MOST_PAIRS + 2, seed=7, different=3)
+    with tuned({"lanes of pairs": 1, "pairs of a lane": MOST_PAIRS}):
+        assert pair_sums._lanes(MOST_PAIRS + 1, device)[0] == MOST_PAIRS
+        got = add_pairs(neighbours(points_to_rows(p, G1, device)), G1)
+    assert rows_to_points(got, G1) == [
+        integers.add(G1, a, b) for a, b in zip(p[::2], p[1::2], strict=True)
+    ]
 
 
 def test_inverses_by_division_steps(device: torch.device) -> None:

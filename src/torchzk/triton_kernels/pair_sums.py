@@ -31,7 +31,7 @@ MINUS = 1 << 30
 
 _MINUS = tl.constexpr(MINUS)
 # pairs of a lane at most: a block looks at its flags in one load
-_MOST = tl.constexpr(32)
+_MOST = tl.constexpr(64)
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ def _empty(n: int, like: torch.Tensor, code: FieldCode) -> torch.Tensor:
 def _lanes(n: int, device: torch.device) -> tuple[int, int]:
     """Elements of a lane, and lanes, whole blocks of them."""
     block = _shape(device).block
-    most = number_on(device, "pairs of a lane", FP.n_limbs)
+    most = number_on(device, "pairs of a lane", FP.n_limbs, max(n, 1).bit_length() - 1)
     enough = number_on(device, "lanes of pairs", FP.n_limbs)
     per_lane = min(most, _MOST.value, max(1, -(-n // enough)))
     return per_lane, -(-n // (per_lane * block)) * block
