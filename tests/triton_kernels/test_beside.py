@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 
 from torchzk import triton_kernels
+from torchzk.params.curves import G1
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FR
-from torchzk.triton_kernels import beside, launch, ntt_launch, tuning
+from torchzk.triton_kernels import beside, launch, msm_reduce, ntt_launch, tuning
 from torchzk.triton_kernels.launch import NOTING, Launch, Log
 from torchzk.triton_kernels.tuning import Number, number_for
 from triton_kernels.rehearsal import ARCH, rehearsing
+from triton_kernels.samples import tuned
 
 META = torch.device("meta")
 HALVES = ("ntt halves", FR.n_limbs, ARCH)
@@ -138,3 +143,65 @@ def test_a_stream_has_one_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
         assert stream.waited == [side] * (sides.count(side) + 1) and not NOTING.is_beside
         sides.append(side)
     assert sides[3] is sides[0] and len(set(sides)) == 3 and len(Stream.made) == 6
+
+
+def sums_by_bit() -> None:
+    """Of three arrays of 2^12 points."""
+    arrays = torch.empty(3, 1 << 12, *G1.row_shape, dtype=torch.int32, device=META)
+    assert msm_reduce.sums_by_bit(arrays, G1).shape == (3, 12, 48)
+
+
+def test_sums_of_rows_and_of_columns_are_beside_each_other() -> None:
+    """64 points become 8 and one; of 64 sums, those with a bit become 4 and one."""
+    with rehearsing():
+        for value, expected in (
+            (0, ["here"] * 8),
+            (1, ["fork", *["there"] * 4, *["here"] * 4, "join"]),
+        ):
+            with tuned({"sums beside": value}), launch.noting() as log:
+                sums_by_bit()
+            assert said(log) == expected
+            # the first of either reads the points, and each what the one before wrote
+            runs = [x.args for x in log if isinstance(x, Launch)]
+            for half in (runs[:4], runs[4:]):
+                for before, after in itertools.pairwise(half):
+                    assert after[1]._base is before[0]
+
+
+def test_no_memory_comes_or_goes_between_fork_and_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[torch.Tensor]] = []
+    forked: list[bool] = []
+    fork, join, make = beside.fork, beside.join, torch.empty
+
+    def empty(*args: Any, **kwargs: Any) -> torch.Tensor:
+        assert not forked
+        found = make(*args, **kwargs)
+        made.append(weakref.ref(found))
+        return found
+
+    def forks(device: torch.device) -> int | None:
+        forked.append(True)
+        return fork(device)
+
+    def joins(device: torch.device) -> None:
+        join(device)
+        assert len(made) == 9 and all(tensor() is not None for tensor in made)
+        forked.clear()
+
+    monkeypatch.setattr(beside, "fork", forks)
+    monkeypatch.setattr(beside, "join", joins)
+    with rehearsing(), patch.object(torch, "empty", empty):
+        sums_by_bit()
+    assert made and not forked
+
+
+def test_sums_are_joined_where_a_launch_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any, **constants: Any) -> None:
+        if NOTING.is_beside:
+            raise RuntimeError("no launch")
+
+    with rehearsing(), launch.noting() as log:
+        monkeypatch.setattr(msm_reduce, "launch", fail)
+        with pytest.raises(RuntimeError, match="no launch"):
+            sums_by_bit()
+    assert said(log) == ["fork", "join"] and not NOTING.is_beside

@@ -7,17 +7,22 @@ coordinates, and nothing is inverted before the end.
 # mypy: disable-error-code="assignment, misc"
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 import triton
 import triton.language as tl
 
 from torchzk.params.curves import Curve
 from torchzk.params.fields import FP
-from torchzk.triton_kernels import limbs, points, xyzz
+from torchzk.triton_kernels import beside, limbs, points, xyzz
 from torchzk.triton_kernels.code import FieldCode
 from torchzk.triton_kernels.launch import launch, number_on, shape_on
 from torchzk.triton_kernels.tuning import Shape
 from torchzk.triton_kernels.variants import field_code_on
+
+_Launches = list[Callable[[], None]]
 
 
 @triton.jit(do_not_specialize=["n", "m", "pieces", "inner", "width", "run"])
@@ -118,10 +123,37 @@ def sums_by_bit(arrays: torch.Tensor, curve: Curve) -> torch.Tensor:
     low = width // 2
     columns, rows = 1 << low, 1 << width - low
     arrays = arrays.contiguous()
-    of_low = _by_bit(_sums(arrays, w, rows, columns, curve), w, low, curve)
-    of_high = _by_bit(_sums(arrays, w * rows, columns, 1, curve), w, width - low, curve)
+    # nothing is allocated or let go of while they are launched
+    here, there = _Launches(), _Launches()
+    of_low = _by_bit(_sums(arrays, w, rows, columns, curve, here), w, low, curve, here)
+    of_high = _by_bit(
+        _sums(arrays, w * rows, columns, 1, curve, there), w, width - low, curve, there
+    )
+    _launch_both(here, there, arrays.device, w * n)
     words = of_low.shape[1]
     return torch.cat((of_low.view(w, low, words), of_high.view(w, width - low, words)), 1)
+
+
+def _launch_both(here: _Launches, there: _Launches, device: torch.device, n: int) -> None:
+    """Launches that know nothing of each other, of `n` points, beside each other if it is worth it.
+
+    At the end of each, sums of few leave most of the card to the others.
+    """
+    log_n = n.bit_length() - 1
+    if number_on(device, "sums beside", FP.n_limbs, log_n) == 0:
+        for start in (*there, *here):
+            start()
+        return
+    beside.fork(device)
+    try:
+        with beside.beside(device):
+            for start in there:
+                start()
+        for start in here:
+            start()
+    finally:
+        # whatever went wrong: tensors are let go of
+        beside.join(device)
 
 
 def weigh(bits: torch.Tensor, tops: torch.Tensor, curve: Curve) -> torch.Tensor:
@@ -152,23 +184,29 @@ def affine(a: torch.Tensor, curve: Curve) -> torch.Tensor:
     return out[:n]
 
 
-def _sums(a: torch.Tensor, outer: int, m: int, inner: int, curve: Curve) -> torch.Tensor:
+def _sums(
+    a: torch.Tensor, outer: int, m: int, inner: int, curve: Curve, later: _Launches | None = None
+) -> torch.Tensor:
     """Affine rows `[outer, m, inner, ...]`, summed over m: XYZZ rows `[outer * inner, 4 W]`."""
-    out, m = _add(a, outer, m, inner, curve, affine=True)
-    return _finish(out, outer, m, inner, curve)
+    out, m = _add(a, outer, m, inner, curve, later, affine=True)
+    return _finish(out, outer, m, inner, curve, later)
 
 
-def _by_bit(a: torch.Tensor, arrays: int, width: int, curve: Curve) -> torch.Tensor:
+def _by_bit(
+    a: torch.Tensor, arrays: int, width: int, curve: Curve, later: _Launches
+) -> torch.Tensor:
     """XYZZ rows `[arrays, 2^width, 4 W]` to sums by bit `[arrays * width, 4 W]`."""
     if width == 0:
         return a[:0]
-    out, m = _add(a, arrays * width, 1 << width - 1, 1, curve, width=width)
-    return _finish(out, arrays * width, m, 1, curve)
+    out, m = _add(a, arrays * width, 1 << width - 1, 1, curve, later, width=width)
+    return _finish(out, arrays * width, m, 1, curve, later)
 
 
-def _finish(a: torch.Tensor, outer: int, m: int, inner: int, curve: Curve) -> torch.Tensor:
+def _finish(
+    a: torch.Tensor, outer: int, m: int, inner: int, curve: Curve, later: _Launches | None = None
+) -> torch.Tensor:
     while m > 1:
-        a, m = _add(a, outer, m, inner, curve)
+        a, m = _add(a, outer, m, inner, curve, later)
     return a
 
 
@@ -178,18 +216,23 @@ def _add(
     m: int,
     inner: int,
     curve: Curve,
+    later: _Launches | None = None,
     *,
     affine: bool = False,
     width: int = 0,
 ) -> tuple[torch.Tensor, int]:
-    """Sums of runs, and how many of them take the place of m points."""
+    """Sums of runs, and how many of them take the place of m points; launched now, or later."""
     code = _code(a, curve)
     run = min(m, number_on(a.device, "points of a lane", FP.n_limbs))
     pieces = -(-m // run)
     n = outer * pieces * inner
     out = _empty(n, a, code)
     args = (out, a, n, m, pieces, inner, width, run)
-    launch(add_runs, n, _shape(a), a.device, *args, AFFINE=affine, F=code)
+    start = partial(launch, add_runs, n, _shape(a), a.device, *args, AFFINE=affine, F=code)
+    if later is None:
+        start()
+    else:
+        later.append(start)
     return out[:n], pieces
 
 

@@ -181,7 +181,8 @@ def _reduced_bytes(form: Cut, curve: Curve) -> int:
     point = row_bytes(curve)
     labels = min(form.group, form.windows.count) * form.windows.most_sizes
     run = number_on(_DEFAULT, "points of a lane", FP.n_limbs)
-    return labels * max(2 * point + 24, point + 2 * (2 * point) // run)
+    # of rows and of columns at once, each level a run shorter than the one before
+    return labels * max(2 * point + 24, point + 2 * (2 * point) // (run - 1))
 
 
 def _pairs_bytes(n: int, curve: Curve) -> int:

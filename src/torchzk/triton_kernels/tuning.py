@@ -104,6 +104,8 @@ NUMBERS: dict[Key, Number] = {
     ("inverted alone", 12, 90): Number(((0, 1 << 14),), _CURVE),
     # 4 points of a lane: 15 % slower, 16 the same, 32 12 % slower, in sums of 2^21 buckets
     ("points of a lane", 12, 90): Number(((0, 8),), _CURVE),
+    # 1 where sums of rows and of columns of as many buckets are launched beside each other
+    ("sums beside", 12, 90): Number(((0, 1),), "not measured"),
     # points below which rounds of pairs, each of which waits for an inversion, are given up:
     # 2^15 and 2^17 of 2^24 are 3 % slower, 2^19 to 2^21 within 1 %
     ("points in rounds", 12, 90): Number(((0, 1 << 18),), _CURVE),
