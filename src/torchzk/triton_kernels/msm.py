@@ -176,16 +176,17 @@ def _entry_bytes(curve: Curve) -> int:
 def _windows(n: int, bound: int, device: torch.device) -> Windows:
     """The windows that need the least time, counted in additions; of two widths, so all are full.
 
-    There are n in each window, what a bucket costs, and what a round costs however few it adds.
+    There are n in each window, what a bucket costs, what a round costs however few it adds, and
+    what sums of few points at the end cost, of which there are two where there are two widths.
     """
     bucket = number_on(device, "bucket cost", FP.n_limbs) / 10
     a_round = number_on(device, "round cost", FP.n_limbs)
+    a_width = number_on(device, "width cost", FP.n_limbs)
 
     def cost(windows: Windows) -> float:
         labels = windows.labels(0, windows.count)
         rounds = (n // min(windows.sizes, windows.last + 1)).bit_length()
-        # of two widths there are two sums of few points at the end
-        return windows.count * n + bucket * labels + a_round * (rounds + (windows.wide > 0) / 2)
+        return windows.count * n + bucket * labels + a_round * rounds + a_width * len(windows.spans)
 
     def even(count: int) -> Windows:
         bits, wide = divmod(n_bits, count)

@@ -109,9 +109,11 @@ NUMBERS: dict[Key, Number] = {
     # points below which rounds of pairs, each of which waits for an inversion, are given up:
     # 2^15 and 2^17 of 2^24 are 3 % slower, 2^19 to 2^21 within 1 %
     ("points in rounds", 12, 90): Number(((0, 1 << 18),), _CURVE),
-    # what a bucket costs, in tenths of an addition, and a round of pairs, in additions
+    # what a bucket costs, in tenths of an addition, and a round of pairs and another width of
+    # windows, in additions
     ("bucket cost", 12, 90): Number(((0, 65),), _CURVE),
     ("round cost", 12, 90): Number(((0, 1_500_000),), _CURVE),
+    ("width cost", 12, 90): Number(((0, 3_000_000),), "not measured"),
     # windows of multiples of one point: a table of 2^19 points stays in the cache
     ("fixed base bits", 12, 90): Number(((0, 16),), _CURVE),
 }
