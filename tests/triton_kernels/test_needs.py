@@ -98,7 +98,9 @@ def test_figures_grow_with_sizes() -> None:
     for log_n in range(24):
         domain, larger = Domain(log_n), Domain(log_n + 1)
         assert needs.quotient_in_turn_bytes(larger) > needs.quotient_in_turn_bytes(domain)
-        assert needs.tables_bytes(domain, in_turn=False) > needs.tables_bytes(domain, in_turn=True)
+        all_at_once = needs.tables_bytes(domain, in_turn=False)
+        # of one element there is nothing to split
+        assert all_at_once > needs.tables_bytes(domain, in_turn=True) or log_n == 0
         # beside three vectors, and beside none
         vectors = 3 * 32 * domain.size
         both = needs.quotient_bytes(domain) + vectors, needs.quotient_in_turn_bytes(domain)

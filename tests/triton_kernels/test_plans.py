@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from torchzk.triton_kernels import beside, launch
+from torchzk import triton_kernels
+from torchzk.params.domains import Domain
+from torchzk.triton_kernels import beside, launch, tuning
+from torchzk.triton_kernels.graphs import GRAPHS, stretches
 from torchzk.triton_kernels.launch import NOTING
-from torchzk.triton_kernels.plans import Plans, Recipe
+from torchzk.triton_kernels.plans import Plans, Recipe, Step, Steps, apart, note_steps
+from torchzk.triton_kernels.tuning import Number
+from triton_kernels.rehearsal import rehearsing
 
 Call = tuple[object, ...]
 STREAM = 7
@@ -48,7 +54,8 @@ def vector(n: int = 4) -> torch.Tensor:
 
 
 def recipe(kernels: Kernels, table: torch.Tensor) -> Recipe:
-    def write(out: torch.Tensor, room: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    def write(out: torch.Tensor, _: torch.Tensor, room: torch.Tensor, *ab: torch.Tensor) -> None:
+        a, b = ab
         kernels.launch("first", room, a, table, 3, "constant")
         kernels.launch("second", out, room, b, 4)
 
@@ -124,7 +131,7 @@ def streams(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
 def forked(kernels: Kernels) -> Recipe:
     """One kernel beside another, and one behind both."""
 
-    def write(out: torch.Tensor, x: torch.Tensor) -> None:
+    def write(out: torch.Tensor, _: torch.Tensor, x: torch.Tensor) -> None:
         beside.fork(x.device)
         with beside.beside(x.device):
             kernels.launch("there", out, x)
@@ -167,7 +174,7 @@ def test_a_fork_is_joined_where_a_launch_fails(kernels: Kernels, name: str) -> N
 def test_a_view_of_a_tensor_is_refused(kernels: Kernels) -> None:
     """Its address would be taken for a constant's."""
 
-    def write(out: torch.Tensor, x: torch.Tensor) -> None:
+    def write(out: torch.Tensor, _: torch.Tensor, x: torch.Tensor) -> None:
         kernels.launch("first", out, x[4:])
 
     with pytest.raises(ValueError, match="as they are"):
@@ -180,3 +187,41 @@ def test_launches_of_others_are_not_noted() -> None:
             assert NOTING.log is inner
         assert NOTING.log is outer
     assert NOTING.log is None
+
+
+@pytest.mark.parametrize("halves", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "n_inputs"),
+    [("ntt_dif", 1), ("intt_dit", 1), ("ntt", 1), ("intt", 1), ("quotient", 3)],
+)
+def test_one_launch_reads_an_input_and_one_writes_the_output(
+    name: str, n_inputs: int, halves: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All between them is in rooms of the recipe's own, on any machine."""
+    recipes: list[Recipe] = []
+
+    def run(key: object, make: Callable[[], Recipe], *_: torch.Tensor) -> None:
+        recipes.append(make())
+
+    monkeypatch.setattr(GRAPHS, "run", run)
+    numbers = (("ntt graph", 1), ("ntt halves", halves))
+    for key, value in numbers:
+        monkeypatch.setitem(tuning.NUMBERS, (key, 8, 90), Number(((0, value),), "test"))
+    xs = [torch.zeros(8, 1 << 12, dtype=torch.int32) for _ in range(n_inputs)]
+    with rehearsing():
+        getattr(triton_kernels, name)(*xs, Domain(12))
+        (recipe,) = recipes
+        rooms = recipe.rooms(xs[0])
+        tensors = [torch.empty_like(xs[0]), *rooms, *apart(xs)]
+        steps, constants = note_steps(recipe.write, tensors)
+    parts = stretches(steps, range(1, 1 + len(rooms)))
+    assert [step for part, _ in parts for step in part] == steps and constants
+    assert [is_own for _, is_own in parts] == [False] + n_inputs * [True, False]
+    assert [len(part) for part, is_own in parts if not is_own] == [1] * (n_inputs + 1)
+    touched = [k for part, is_own in parts if not is_own for k in tensors_of(part)]
+    callers = [k for k in touched if k not in range(1, 1 + len(rooms))]
+    assert sorted(callers) == [0, *range(1 + len(rooms), len(tensors))]
+
+
+def tensors_of(part: Steps) -> list[int]:
+    return [k for step in part if isinstance(step, Step) for _, k in step.places]

@@ -1,25 +1,22 @@
-"""CUDA graphs: a sequence of launches that comes again with the same shapes, launched as one.
+"""CUDA graphs: a sequence of launches that comes again with the same shapes, launched as few.
 
-What is captured reads and writes memory at fixed addresses. So a replay copies its inputs to the
-graph's own, and its output to a new tensor: callers see a function as before. Launches are
-captured when their key comes the second time, after a first, plain run has compiled every kernel.
+What is captured reads and writes memory at fixed addresses. So a graph works in rooms of its own,
+and what touches inputs or the output is launched by itself, as a plan does: often the first and the
+last. A recipe is captured when its key comes the second time, after a first, plain run has compiled
+every kernel.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import torch
 
 from torchzk.captures import captured
-from torchzk.triton_kernels.launch import on_device
-
-Launches = Callable[..., torch.Tensor]
-"""Of tensors, to a new one. Launches kernels and allocates; what else it needs, it holds already:
-it neither waits for the device nor copies from the host."""
-
+from torchzk.triton_kernels.launch import Mark, can_be_noted, on_device
+from torchzk.triton_kernels.plans import Recipe, Step, Steps, apart, note_steps, start_steps
 
 _Whole = tuple[Hashable, torch.device, *tuple[torch.Size, ...]]
 """A key, the device, and the shapes of all inputs."""
@@ -31,7 +28,7 @@ class Graphs:
     """Graphs by key, of each device the least recently used thrown out. Any thread may use it, on
     any stream.
 
-    Each keeps its inputs, its output and the scratch between them on the device.
+    Each keeps the rooms of its recipe on the device, and its constants.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -46,22 +43,19 @@ class Graphs:
         """How many graphs are kept."""
         return len(self._graphs)
 
-    def run(
-        self, key: Hashable, make: Callable[[], Launches], *inputs: torch.Tensor
-    ) -> torch.Tensor:
-        """What `make()(*inputs)` returns, by one launch if it came before.
+    def run(self, key: Hashable, make: Callable[[], Recipe], *inputs: torch.Tensor) -> torch.Tensor:
+        """What `make()(*inputs)` returns, by few launches if it came before.
 
         Args:
-            key: What tells launches apart, but for the shapes and the device of their inputs.
-            make: Gathers constants and returns the launches; they are kept as long as the graph,
-                and with them the tensors whose addresses the graph reads.
-            inputs: Tensors of one device; not modified.
+            key: What tells recipes apart, but for the shapes and the device of their inputs.
+            make: Gathers constants; they are kept as long as the graph.
+            inputs: Contiguous tensors of one device, at addresses that are multiples of 16.
 
-        Off CUDA nothing is captured. While the current stream is being captured by somebody else,
-        the launches become part of that graph.
+        Where launches cannot be noted nothing is captured. While the current stream is being
+        captured by somebody else, the launches become part of that graph.
         """
         device = inputs[0].device
-        if device.type != "cuda":
+        if not can_be_noted(device):
             return make()(*inputs)
         with on_device(device):
             if torch.cuda.is_current_stream_capturing():
@@ -95,12 +89,12 @@ class Graphs:
             for whole in [kept for kept in self._graphs if device in (None, kept[1])]:
                 self._throw_out(whole)
 
-    def _capture(self, launches: Launches, inputs: tuple[torch.Tensor, ...]) -> _Graph:
+    def _capture(self, recipe: Recipe, inputs: tuple[torch.Tensor, ...]) -> _Graph:
         device = inputs[0].device
         if device not in self._streams:
             # one for good: nobody else enqueues on it while it captures
             self._streams[device] = torch.cuda.Stream(device)
-        return _Graph(launches, inputs, self._streams[device])
+        return _Graph(recipe, inputs, self._streams[device])
 
     def _throw_out(self, whole: _Whole) -> None:
         graph = self._graphs.pop(whole)
@@ -109,33 +103,72 @@ class Graphs:
 
 
 class _Graph:
-    """One captured sequence with the memory it works on."""
+    """The launches of one recipe, and the rooms that they work in."""
 
     def __init__(
-        self, launches: Launches, inputs: tuple[torch.Tensor, ...], stream: torch.cuda.Stream
+        self, recipe: Recipe, inputs: tuple[torch.Tensor, ...], stream: torch.cuda.Stream
     ) -> None:
-        # holds the tables that the launches read
-        self._launches = launches
-        self._inputs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in inputs]
-        self._graph = torch.cuda.CUDAGraph()
+        self._device = inputs[0].device
+        self._rooms = recipe.rooms(inputs[0])
+        tensors = [torch.empty_like(inputs[0]), *self._rooms, *apart(inputs)]
+        steps, self._constants = note_steps(recipe.write, tensors)
+        self._parts: list[Steps | torch.cuda.CUDAGraph] = []
+        own = range(1, 1 + len(self._rooms))
+        # nobody else's address is wanted
+        at = [0, *(room.data_ptr() for room in self._rooms)]
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream), captured(self._graph):
-            self._output = launches(*self._inputs)
+        for part, is_own in stretches(steps, own):
+            if not is_own or len(part) == 1:
+                self._parts.append(part)
+                continue
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.stream(stream), captured(graph):
+                start_steps(part, at, self._device)
+            self._parts.append(graph)
         torch.cuda.current_stream().wait_stream(stream)
         self.done = torch.cuda.Event()
         """When the last replay is over."""
 
     def replay(self, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
         """The output for `inputs`, in order on the current stream."""
-        # the last one may have been on another stream
+        # the last one may have been on another stream, in the same rooms
         self.done.wait()
-        for own, x in zip(self._inputs, inputs, strict=True):
-            own.copy_(x)
-        self._graph.replay()
-        out = self._output.clone()
+        out = torch.empty_like(inputs[0])
+        at = [x.data_ptr() for x in (out, *self._rooms, *inputs)]
+        for part in self._parts:
+            if isinstance(part, torch.cuda.CUDAGraph):
+                part.replay()
+            else:
+                start_steps(part, at, self._device)
         self.done.record()
         return out
 
 
+def stretches(
+    steps: Iterable[Step | Mark], own: Sequence[int]
+) -> list[tuple[list[Step | Mark], bool]]:
+    """The steps, cut where those that touch tensors `own` alone begin or end; and whether they do.
+
+    From a fork to its join nothing is cut.
+    """
+    found: list[tuple[list[Step | Mark], bool]] = []
+    stretch: list[Step | Mark] = []
+    is_forked = False
+    for step in steps:
+        stretch.append(step)
+        if isinstance(step, str):
+            is_forked = step == "fork"
+        if is_forked:
+            continue
+        is_own = all(k in own for s in stretch if isinstance(s, Step) for _, k in s.places)
+        if found and found[-1][1] == is_own:
+            found[-1][0].extend(stretch)
+        else:
+            found.append((stretch, is_own))
+        stretch = []
+    return found
+
+
 GRAPHS = Graphs(capacity=8)
-"""The graphs of the kernels' own operations: of at most 2^18 elements, 64 MiB each at most."""
+"""The graphs of the kernels' own operations: of at most 2^20 elements, 64 MiB each for a transform
+and 96 for a quotient."""

@@ -71,8 +71,8 @@ def msm_limit(n: int, curve: Curve, limit_bytes: int) -> int:
 
 
 def quotient_bytes(domain: Domain) -> int:
-    """`quotient`; a graph of a short one has vectors of its own to read, and gives a copy."""
-    graph = 4 * vector_bytes(domain) if _graphed(domain) else 0
+    """`quotient`; that of a short one by graphs is in none of the vectors they work in."""
+    graph = vector_bytes(domain) if _graphed(domain) else 0
     return one_quotient_bytes(domain) + graph
 
 
@@ -80,7 +80,7 @@ def tables_bytes(domain: Domain, *, in_turn: bool) -> int:
     """What stays on the device after `quotient` or `quotient_in_turn`: tables, and short graphs."""
     if in_turn:
         return held_in_turn_bytes(domain) - vector_bytes(domain)
-    graph = 6 * vector_bytes(domain) if _graphed(domain) else 0
+    graph = 3 * vector_bytes(domain) if _graphed(domain) else 0
     return roots_bytes(domain.log_n) + graph
 
 

@@ -2,7 +2,7 @@
 
 The forward transform takes stages of falling distance (Gentleman and Sande, 1966), the inverse of
 rising distance (Cooley and Tukey, 1965). Three stages a pass: eight elements stay in registers.
-Passes over few elements take less time than their launches: these go by plans, or as one graph.
+Passes over few elements take less time than their launches: these go by plans, or by graphs.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from torchzk.triton_kernels.launch import aligned, launch, number_on, shape_on
 from torchzk.triton_kernels.ntt_code import NttCode, ntt_code_on
 from torchzk.triton_kernels.ntt_launch import Halves
 from torchzk.triton_kernels.plans import PLANS, Recipe
+
+Vec = torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ class Tables:
 def ntt_dif(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.ntt_dif`, bit for bit."""
 
-    def write(tables: Tables, out: torch.Tensor, rows: torch.Tensor, x: torch.Tensor) -> None:
-        forth(out, x, domain, tables, rows, inverse=False)
+    def write(tables: Tables, out: Vec, room: Vec, rows: Vec, x: Vec) -> None:
+        forth(room, x, domain, tables, rows, inverse=False, end=out)
 
     return _transform("ntt_dif", write, x, domain)
 
@@ -70,8 +72,8 @@ def ntt_dif(x: torch.Tensor, domain: Domain) -> torch.Tensor:
 def intt_dit(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.intt_dit`, bit for bit."""
 
-    def write(tables: Tables, out: torch.Tensor, rows: torch.Tensor, x: torch.Tensor) -> None:
-        back(out, x, domain, tables, rows, inverse=True, scaled=True)
+    def write(tables: Tables, out: Vec, room: Vec, rows: Vec, x: Vec) -> None:
+        back(room, x, domain, tables, rows, inverse=True, scaled=True, end=out)
 
     return _transform("intt_dit", write, x, domain)
 
@@ -79,9 +81,8 @@ def intt_dit(x: torch.Tensor, domain: Domain) -> torch.Tensor:
 def ntt(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.ntt`, bit for bit."""
 
-    def write(tables: Tables, out: torch.Tensor, turned: torch.Tensor, x: torch.Tensor) -> None:
-        # until the end, `out` has room for the rows
-        forth(turned, x, domain, tables, out, inverse=False)
+    def write(tables: Tables, out: Vec, rows: Vec, turned: Vec, x: Vec) -> None:
+        forth(turned, x, domain, tables, rows, inverse=False)
         bit_reversed(turned, domain, out=out)
 
     return _transform("ntt", write, x, domain)
@@ -90,9 +91,9 @@ def ntt(x: torch.Tensor, domain: Domain) -> torch.Tensor:
 def intt(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.intt`, bit for bit."""
 
-    def write(tables: Tables, out: torch.Tensor, rows: torch.Tensor, x: torch.Tensor) -> None:
-        bit_reversed(x, domain, out=out)
-        back(out, out, domain, tables, rows, inverse=True, scaled=True)
+    def write(tables: Tables, out: Vec, room: Vec, rows: Vec, x: Vec) -> None:
+        bit_reversed(x, domain, out=room)
+        back(room, room, domain, tables, rows, inverse=True, scaled=True, end=out)
 
     return _transform("intt", write, x, domain)
 
@@ -154,6 +155,7 @@ def forth(
     coset: bool = False,
     first: int | None = None,
     to_unit: bool = True,
+    end: torch.Tensor | None = None,
 ) -> None:
     """Natural order to bit-reversed, over the domain, without 1/n; `out` may be `x`.
 
@@ -162,14 +164,16 @@ def forth(
         rows: As long, for what is kept in rows; `x` itself if it starts there.
         first: The pass to begin with; the last of `passes` if None.
         to_unit: False leaves out pass 0, whose kernel makes the result canonical.
+        end: Where pass 0 writes the result, by one launch, if not to `out`.
     """
     n_elements, all_passes = x.numel() // 8, passes(domain.log_n, tables.code)
     n_passes = len(all_passes)
     start = n_passes - 1 if first is None else first
+    end = out if end is None else end
     with closing(Halves(x, n_passes)) as halves:
         for i in range(start, -1 if to_unit else 0, -1):
             log_m, stages = all_passes[i]
-            to = rows if in_rows(i, n_passes) else out
+            to = rows if in_rows(i, n_passes) else out if i > 0 else end
             table, short = tables.of_pass(log_m, stages, coset=coset, top=i == n_passes - 1)
             group = number_on(x.device, "ntt group", FR.n_limbs, log_m)
             halves.launch(
@@ -178,6 +182,7 @@ def forth(
                 n_elements >> stages,
                 (to, x, table, out.stride(0), out.stride(0)),
                 (log_m, tables.log_order, group),
+                whole=i == 0 and end is not out,
                 RL=stages,
                 INVERSE=inverse,
                 COSET=coset,
@@ -202,6 +207,7 @@ def back(
     coset: bool = False,
     first: int = 0,
     stop: int | None = None,
+    end: torch.Tensor | None = None,
 ) -> None:
     """Bit-reversed order to natural; `out` may be `x`. Canonical if the last pass is among these.
 
@@ -212,13 +218,15 @@ def back(
         coset: Values on the coset of the 2n-th root g, not on the domain.
         first: The pass to begin with.
         stop: The pass before which to end, if not after all.
+        end: Where the last of all passes writes, if not to `out`.
     """
     n_elements, all_passes = x.numel() // 8, passes(domain.log_n, tables.code)
     n_passes = len(all_passes)
+    end = out if end is None else end
     with closing(Halves(x, n_passes)) as halves:
         for i in range(first, n_passes if stop is None else stop):
             log_m, stages = all_passes[i]
-            to = rows if in_rows(i + 1, n_passes) else out
+            to = rows if in_rows(i + 1, n_passes) else out if i < n_passes - 1 else end
             table, short = tables.of_pass(log_m, stages, coset=coset, top=i == n_passes - 1)
             group = number_on(x.device, "ntt group", FR.n_limbs, log_m)
             halves.launch(
@@ -242,7 +250,7 @@ def back(
 
 
 def launched(key: tuple[Any, ...], make: Callable[[], Recipe], *xs: torch.Tensor) -> torch.Tensor:
-    """What `make()(*xs)` returns: by a graph if the vectors are short, by a plan if not.
+    """What `make()(*xs)` returns: by graphs if the vectors are short, by a plan if not.
 
     See `graphs.Graphs.run` and `plans.Plans.run`.
     """
@@ -256,12 +264,9 @@ def launched(key: tuple[Any, ...], make: Callable[[], Recipe], *xs: torch.Tensor
 
 
 def _transform(
-    name: str,
-    write: Callable[[Tables, torch.Tensor, torch.Tensor, torch.Tensor], None],
-    x: torch.Tensor,
-    domain: Domain,
+    name: str, write: Callable[[Tables, Vec, Vec, Vec, Vec], None], x: torch.Tensor, domain: Domain
 ) -> torch.Tensor:
-    """What `write` writes to the first of its tensors; the second is scratch, the third `x`."""
+    """What `write` writes to the first of its vectors; two are rooms of a recipe, the last `x`."""
     check_vectors(x, domain)
     x = aligned(x)
 

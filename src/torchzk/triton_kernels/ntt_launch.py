@@ -40,12 +40,17 @@ class Halves:
         n_lanes: int,
         before: tuple[Any, ...],
         behind: tuple[Any, ...],
+        *,
+        whole: bool = False,
         **constants: Any,
     ) -> None:
-        """Pass `index`; the first lane and their number go between the arguments."""
+        """Pass `index`; the first lane and their number go between the arguments.
+
+        `whole` is of a pass that is to be one launch.
+        """
         begun, self._begun = self._begun, True
         # the first is whole: to fork takes the host some time, while the card has nothing to do
-        if not (self._worth and begun) or index == self._top:
+        if whole or not (self._worth and begun) or index == self._top:
             self.close()
             launch_pass(kernel, n_lanes, self._device, *before, 0, n_lanes, *behind, **constants)
             return

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,14 +25,15 @@ class Recipe:
     """What an operation does, once its constants are there."""
 
     n_rooms: int
-    """Vectors that it writes, as long as its first input: its result, then scratch."""
+    """Vectors that it works in, as long as its first input."""
     write: Callable[..., None]
-    """Of the rooms and then the inputs. It launches kernels, and does nothing else to tensors."""
+    """Of the result, the rooms and the inputs. It launches kernels, and does nothing else to
+    tensors. The result is written once the first room is not wanted any more: it may be that."""
 
     def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
         """The result, in a new tensor."""
         rooms = self.rooms(inputs[0])
-        self.write(*rooms, *inputs)
+        self.write(rooms[0], *rooms, *inputs)
         return rooms[0]
 
     def rooms(self, x: torch.Tensor) -> list[torch.Tensor]:
@@ -81,62 +82,58 @@ class Plans:
             self._plans.clear()
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
+    """A launch whose arguments are in place, but for addresses of some tensors."""
+
     start: Callable[..., None]
     """Launches the kernel over its grid."""
     args: list[Any]
     places: list[tuple[int, int]]
-    """Which arguments are addresses of which tensors: the rooms, then the inputs."""
+    """Which arguments are addresses of which tensors, by their number."""
     is_beside: bool
     """Whether it goes to the stream of `beside.fork`."""
 
 
-class _Plan(NamedTuple):
-    n_rooms: int
-    steps: list[_Step | launch.Mark]
-    constants: list[weakref.ref[torch.Tensor]]
-
-    def start(self, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor | None:
-        """The result for `inputs`, on the current stream; None if a constant is gone."""
-        # until all is enqueued
-        constants = [constant() for constant in self.constants]
-        if any(constant is None for constant in constants):
-            return None
-        x = inputs[0]
-        rooms = [torch.empty_like(x) for _ in range(self.n_rooms)]
-        at = [tensor.data_ptr() for tensor in (*rooms, *inputs)]
-        stream = launch.stream_on(x.device)
-        side: int | None = None
-        try:
-            for step in self.steps:
-                if step == "fork":
-                    side = beside.fork(x.device)
-                elif step == "join":
-                    beside.join(x.device)
-                    side = None
-                else:
-                    start, args, places, is_beside = step
-                    filled = args.copy()
-                    for i, k in places:
-                        filled[i] = at[k]
-                    start(*filled, stream=side if is_beside else stream)
-        finally:
-            # a launch failed, or somebody interrupted: the rooms are let go of
-            if side is not None:
-                beside.join(x.device)
-        return rooms[0]
+Steps = Sequence[Step | launch.Mark]
 
 
-def _noted(recipe: Recipe, inputs: tuple[torch.Tensor, ...]) -> tuple[_Plan, torch.Tensor]:
-    """The plan of what the recipe launches, and the result."""
-    rooms = recipe.rooms(inputs[0])
-    # objects of their own: one tensor may be several inputs
-    tensors = [*rooms, *(x.view(x.shape) for x in inputs)]
+def start_steps(steps: Steps, at: Sequence[int], device: torch.device) -> None:
+    """Launch all of them on the current stream, and on the one beside it between fork and join.
+
+    Args: at: The addresses of the tensors that `note_steps` was given, or of others like them.
+    """
+    stream, side = launch.stream_on(device), None
+    try:
+        for step in steps:
+            if step == "fork":
+                side = beside.fork(device)
+            elif step == "join":
+                beside.join(device)
+                side = None
+            else:
+                start, args, places, is_beside = step
+                filled = args.copy()
+                for i, k in places:
+                    filled[i] = at[k]
+                start(*filled, stream=side if is_beside else stream)
+    finally:
+        # a launch failed, or somebody interrupted: tensors are let go of
+        if side is not None:
+            beside.join(device)
+
+
+def note_steps(
+    write: Callable[..., None], tensors: Sequence[torch.Tensor]
+) -> tuple[list[Step | launch.Mark], list[torch.Tensor]]:
+    """Call `write` of the tensors: what it launches, and the constants that those kernels read.
+
+    Args: tensors: Each an object of its own, unless it is to be the same in all calls.
+    """
     with launch.noting() as log:
-        recipe.write(*tensors)
+        write(*tensors)
     place = {id(tensor): k for k, tensor in enumerate(tensors)}
     storages = {tensor.untyped_storage().data_ptr() for tensor in tensors}
-    steps, constants = list[_Step | launch.Mark](), dict[int, torch.Tensor]()
+    steps, constants = list[Step | launch.Mark](), dict[int, torch.Tensor]()
     for noted in log:
         if isinstance(noted, str):
             steps.append(noted)
@@ -151,12 +148,41 @@ def _noted(recipe: Recipe, inputs: tuple[torch.Tensor, ...]) -> tuple[_Plan, tor
                     raise ValueError("a recipe launches kernels on its tensors as they are")
                 constants[id(x)] = x
                 args[i] = x.data_ptr()
-        # so that a plan keeps none of them
+        # so that nobody keeps them with the steps
         for i, _ in places:
             args[i] = 0
-        steps.append(_Step(start, args, places, is_beside))
-    kept = [weakref.ref(constant) for constant in constants.values()]
-    return _Plan(recipe.n_rooms, steps, kept), rooms[0]
+        steps.append(Step(start, args, places, is_beside))
+    return steps, list(constants.values())
+
+
+def apart(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The same tensors as objects of their own: one may be several inputs."""
+    return [x.view(x.shape) for x in inputs]
+
+
+class _Plan(NamedTuple):
+    n_rooms: int
+    steps: Steps
+    constants: list[weakref.ref[torch.Tensor]]
+
+    def start(self, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor | None:
+        """The result for `inputs`, on the current stream; None if a constant is gone."""
+        # until all is enqueued
+        constants = [constant() for constant in self.constants]
+        if any(constant is None for constant in constants):
+            return None
+        x = inputs[0]
+        rooms = [torch.empty_like(x) for _ in range(self.n_rooms)]
+        at = [tensor.data_ptr() for tensor in (rooms[0], *rooms, *inputs)]
+        start_steps(self.steps, at, x.device)
+        return rooms[0]
+
+
+def _noted(recipe: Recipe, inputs: tuple[torch.Tensor, ...]) -> tuple[_Plan, torch.Tensor]:
+    """The plan of what the recipe launches, and the result."""
+    rooms = recipe.rooms(inputs[0])
+    steps, constants = note_steps(recipe.write, [rooms[0], *rooms, *apart(inputs)])
+    return _Plan(recipe.n_rooms, steps, [weakref.ref(x) for x in constants]), rooms[0]
 
 
 PLANS = Plans(capacity=64)

@@ -75,6 +75,7 @@ def _quotient(
     domain: Domain,
     tables: Tables,
     factors: torch.Tensor,
+    out: torch.Tensor,
     one: torch.Tensor,
     two: torch.Tensor,
     three: torch.Tensor,
@@ -82,7 +83,7 @@ def _quotient(
     b: torch.Tensor,
     c: torch.Tensor,
 ) -> None:
-    """The launches, on vectors that are `aligned`; the result is in `one`."""
+    """The launches, on vectors that are `aligned`: a `Recipe`'s."""
     device, n, log_n = a.device, domain.size, domain.log_n
     code, table = tables.code, tables.roots
     all_passes = passes(log_n, code)
@@ -132,4 +133,4 @@ def _quotient(
         FINISHED=one_pass,
         T=code,
     )
-    bit_reversed(two, domain, out=one)
+    bit_reversed(two, domain, out=out)

@@ -53,6 +53,7 @@ _ELEMENTWISE = Shape(128, 4, "multiplication loops on one H200, Triton 3.6")
 _FERMAT = Shape(32, 1, "powers of 2^8 and 2^14 elements on one H200, Triton 3.6")
 _NTT = "runs/bench/ntt.jsonl: one H200, Triton 3.6"
 _NTT_TRIALS = "runs/bench/ntt_trials.jsonl: one H200, Triton 3.6"
+_SHAPES = "runs/bench/shapes.jsonl: one H200, Triton 3.6"
 _CURVE = "runs/bench/curve_trials.jsonl: one H200, Triton 3.6"
 # indices and keys: memory decides, not the shape
 _INDICES = Shape(512, 4, "not varied")
@@ -89,13 +90,13 @@ NUMBERS: dict[Key, Number] = {
     # reads many constants, 448 bytes times the distance. Groups of 2^3 blocks: 5 % quicker than
     # none, of 2^2 and 2^6 less so. Below, the warps of a program share constants: 2 % at 2^27
     ("ntt group", 8, 90): Number(((0, 2), (16, 3)), f"{_NTT}; {_NTT_TRIALS}"),
-    # 1 where the halves of as many elements are worth launches of their own, beside each other: at
-    # 2^20 a fifth quicker in two processes of four, and no quicker in the others; at 2^24 within
-    # noise, at 2^27 3 % slower; between them not varied
-    ("ntt halves", 8, 90): Number(((0, 0), (19, 1), (23, 0)), _NTT_TRIALS),
-    # 1 where as many elements are worth a graph, which copies inputs and output: single launches
-    # took twice its time at 2^18 and the same at 2^20; against plans, not varied
-    ("ntt graph", 8, 90): Number(((0, 1), (19, 0)), _NTT),
+    # 1 where the halves of as many elements are worth launches of their own, beside each other: 11
+    # and 8 % quicker at 2^21 and 2^22, 5 % at 2^23, within noise at 2^24, 3 % slower at 2^27. At
+    # 2^20 a sixth quicker where the host keeps pace, and at 2^19 it may not
+    ("ntt halves", 8, 90): Number(((0, 0), (20, 1), (24, 0)), f"{_NTT_TRIALS}; {_SHAPES}"),
+    # 1 where as many elements are worth graphs, which a host that is slow at the time does not
+    # delay
+    ("ntt graph", 8, 90): Number(((0, 1), (21, 0)), "not measured"),
     # 16 pairs of a lane: 1 to 3 % slower
     ("pairs of a lane", 12, 90): Number(((0, 32), (25, 64)), f"{_CURVE}; 64 not measured"),
     # lanes below which a lane takes fewer pairs, as the card would be idle
