@@ -13,9 +13,9 @@ import torch
 from torchzk import triton_kernels
 from torchzk.params.domains import Domain
 from torchzk.triton_kernels import beside, launch, tuning
-from torchzk.triton_kernels.graphs import GRAPHS, stretches
+from torchzk.triton_kernels.graphs import GRAPHS, stretches, touched
 from torchzk.triton_kernels.launch import NOTING
-from torchzk.triton_kernels.plans import Plans, Recipe, Step, Steps, apart, note_steps
+from torchzk.triton_kernels.plans import Plans, Recipe, apart, note_steps
 from torchzk.triton_kernels.tuning import Number
 from triton_kernels.rehearsal import rehearsing
 
@@ -218,10 +218,6 @@ def test_one_launch_reads_an_input_and_one_writes_the_output(
     assert [step for part, _ in parts for step in part] == steps and constants
     assert [is_own for _, is_own in parts] == [False] + n_inputs * [True, False]
     assert [len(part) for part, is_own in parts if not is_own] == [1] * (n_inputs + 1)
-    touched = [k for part, is_own in parts if not is_own for k in tensors_of(part)]
-    callers = [k for k in touched if k not in range(1, 1 + len(rooms))]
+    callers = [k for part, is_own in parts if not is_own for k in touched(part)]
+    callers = [k for k in callers if k not in range(1, 1 + len(rooms))]
     assert sorted(callers) == [0, *range(1 + len(rooms), len(tensors))]
-
-
-def tensors_of(part: Steps) -> list[int]:
-    return [k for step in part if isinstance(step, Step) for _, k in step.places]

@@ -8,6 +8,7 @@ every kernel.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -15,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import torch
 
 from torchzk.captures import captured
-from torchzk.triton_kernels.launch import Mark, can_be_noted, on_device
+from torchzk.triton_kernels.launch import Mark, can_be_noted, on_device, stream_on
 from torchzk.triton_kernels.plans import Recipe, Step, Steps, apart, note_steps, start_steps
 
 _Whole = tuple[Hashable, torch.device, *tuple[torch.Size, ...]]
@@ -33,10 +34,11 @@ class Graphs:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._graphs: OrderedDict[_Whole, _Graph] = OrderedDict()
+        self._graphs: dict[_Whole, _Graph] = {}
         # keys that came once
         self._seen: OrderedDict[_Whole, None] = OrderedDict()
         self._streams: dict[torch.device, torch.cuda.Stream] = {}
+        self._uses = itertools.count()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -61,17 +63,15 @@ class Graphs:
             if torch.cuda.is_current_stream_capturing():
                 return make()(*inputs)
             whole: _Whole = (key, device, *(x.shape for x in inputs))
-            # held while work is enqueued, not while it runs
+            # held while work is enqueued, not while it runs; short on purpose, as short transforms
+            # notice what their host does
             with self._lock:
                 graph = self._graphs.get(whole)
                 if graph is None and whole in self._seen:
-                    graph = self._graphs[whole] = self._capture(make(), inputs)
-                    del self._seen[whole]
+                    graph = self._capture(make(), inputs)
+                    self._keep(whole, graph)
                 if graph is not None:
-                    self._graphs.move_to_end(whole)
-                    mine = [kept for kept in self._graphs if kept[1] == device]
-                    for oldest in mine[: max(len(mine) - self._capacity, 0)]:
-                        self._throw_out(oldest)
+                    graph.used = next(self._uses)
                     return graph.replay(inputs)
             out = make()(*inputs)
             # not before: by now every kernel is compiled and loaded, which no capture could do
@@ -88,6 +88,14 @@ class Graphs:
                 del self._seen[whole]
             for whole in [kept for kept in self._graphs if device in (None, kept[1])]:
                 self._throw_out(whole)
+
+    def _keep(self, whole: _Whole, graph: _Graph) -> None:
+        mine = [kept for kept in self._graphs if kept[1] == whole[1]]
+        mine.sort(key=lambda kept: self._graphs[kept].used)
+        for oldest in mine[: max(len(mine) + 1 - self._capacity, 0)]:
+            self._throw_out(oldest)
+        self._graphs[whole] = graph
+        del self._seen[whole]
 
     def _capture(self, recipe: Recipe, inputs: tuple[torch.Tensor, ...]) -> _Graph:
         device = inputs[0].device
@@ -112,35 +120,49 @@ class _Graph:
         self._rooms = recipe.rooms(inputs[0])
         tensors = [torch.empty_like(inputs[0]), *self._rooms, *apart(inputs)]
         steps, self._constants = note_steps(recipe.write, tensors)
-        self._parts: list[Steps | torch.cuda.CUDAGraph] = []
         own = range(1, 1 + len(self._rooms))
-        # nobody else's address is wanted
-        at = [0, *(room.data_ptr() for room in self._rooms)]
+        self._own = [room.data_ptr() for room in self._rooms]
+        self._parts: list[tuple[Steps | torch.cuda.CUDAGraph, bool]] = []
         stream.wait_stream(torch.cuda.current_stream())
         for part, is_own in stretches(steps, own):
             if not is_own or len(part) == 1:
-                self._parts.append(part)
+                self._parts.append((part, 0 in touched(part)))
                 continue
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.stream(stream), captured(graph):
-                start_steps(part, at, self._device)
-            self._parts.append(graph)
+                # nobody else's address is wanted
+                start_steps(part, [0, *self._own], self._device)
+            self._parts.append((graph, False))
         torch.cuda.current_stream().wait_stream(stream)
+        self.used = 0
+        """When, among all uses of graphs."""
         self.done = torch.cuda.Event()
         """When the last replay is over."""
+        self._last_stream: int | None = None
 
     def replay(self, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
         """The output for `inputs`, in order on the current stream."""
-        # the last one may have been on another stream, in the same rooms
-        self.done.wait()
-        out = torch.empty_like(inputs[0])
-        at = [x.data_ptr() for x in (out, *self._rooms, *inputs)]
-        for part in self._parts:
-            if isinstance(part, torch.cuda.CUDAGraph):
-                part.replay()
-            else:
+        stream = stream_on(self._device)
+        if stream != self._last_stream:
+            # the last one was in the same rooms
+            self.done.wait()
+            self._last_stream = stream
+        out: torch.Tensor | None = None
+        at = [0, *self._own, *(x.data_ptr() for x in inputs)]
+        try:
+            for part, writes in self._parts:
+                if isinstance(part, torch.cuda.CUDAGraph):
+                    part.replay()
+                    continue
+                if writes and out is None:
+                    # not before, lest the first launch waits for it
+                    out = torch.empty_like(inputs[0])
+                    at[0] = out.data_ptr()
                 start_steps(part, at, self._device)
-        self.done.record()
+        finally:
+            self.done.record()
+        if out is None:
+            raise ValueError("a recipe writes its result")
         return out
 
 
@@ -160,13 +182,18 @@ def stretches(
             is_forked = step == "fork"
         if is_forked:
             continue
-        is_own = all(k in own for s in stretch if isinstance(s, Step) for _, k in s.places)
+        is_own = touched(stretch) <= set(own)
         if found and found[-1][1] == is_own:
             found[-1][0].extend(stretch)
         else:
             found.append((stretch, is_own))
         stretch = []
     return found
+
+
+def touched(steps: Steps) -> set[int]:
+    """The tensors whose addresses they are given."""
+    return {k for step in steps if isinstance(step, Step) for _, k in step.places}
 
 
 GRAPHS = Graphs(capacity=8)
