@@ -195,7 +195,11 @@ class ServiceProver:
         watched = timeline(run, self.place.watcher)
         sites = []
         for session, keys in zip(self._sessions, self._keys, strict=True):
-            config = replace(session.config, policy=setting.policy, workers=setting.workers)  # type: ignore[arg-type]
+            config = replace(
+                session.config,
+                policy=setting.policy,  # type: ignore[arg-type]
+                workers=setting.workers,
+            )
             own = replace(session, config=config, timeline=watched)
             own.take_constraints(session)
             sites.append(_site(own, keys))

@@ -26,7 +26,8 @@ from torchzk.triton_kernels.ntt_code import NttCode, ntt_code_on
 from torchzk.triton_kernels.ntt_launch import Halves
 from torchzk.triton_kernels.plans import PLANS, Recipe
 
-Vec = torch.Tensor
+# [8, *batch, n]
+_Vector = torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Tables:
 def ntt_dif(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.ntt_dif`, bit for bit."""
 
-    def write(tables: Tables, out: Vec, room: Vec, rows: Vec, x: Vec) -> None:
+    def write(tables: Tables, out: _Vector, room: _Vector, rows: _Vector, x: _Vector) -> None:
         forth(room, x, domain, tables, rows, inverse=False, end=out)
 
     return _transform("ntt_dif", write, x, domain)
@@ -72,7 +73,7 @@ def ntt_dif(x: torch.Tensor, domain: Domain) -> torch.Tensor:
 def intt_dit(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.intt_dit`, bit for bit."""
 
-    def write(tables: Tables, out: Vec, room: Vec, rows: Vec, x: Vec) -> None:
+    def write(tables: Tables, out: _Vector, room: _Vector, rows: _Vector, x: _Vector) -> None:
         back(room, x, domain, tables, rows, inverse=True, scaled=True, end=out)
 
     return _transform("intt_dit", write, x, domain)
@@ -81,7 +82,7 @@ def intt_dit(x: torch.Tensor, domain: Domain) -> torch.Tensor:
 def ntt(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.ntt`, bit for bit."""
 
-    def write(tables: Tables, out: Vec, rows: Vec, turned: Vec, x: Vec) -> None:
+    def write(tables: Tables, out: _Vector, rows: _Vector, turned: _Vector, x: _Vector) -> None:
         forth(turned, x, domain, tables, rows, inverse=False)
         bit_reversed(turned, domain, out=out)
 
@@ -91,7 +92,7 @@ def ntt(x: torch.Tensor, domain: Domain) -> torch.Tensor:
 def intt(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """As `torchzk.ops.ntt.intt`, bit for bit."""
 
-    def write(tables: Tables, out: Vec, room: Vec, rows: Vec, x: Vec) -> None:
+    def write(tables: Tables, out: _Vector, room: _Vector, rows: _Vector, x: _Vector) -> None:
         bit_reversed(x, domain, out=room)
         back(room, room, domain, tables, rows, inverse=True, scaled=True, end=out)
 
@@ -264,7 +265,10 @@ def launched(key: tuple[Any, ...], make: Callable[[], Recipe], *xs: torch.Tensor
 
 
 def _transform(
-    name: str, write: Callable[[Tables, Vec, Vec, Vec, Vec], None], x: torch.Tensor, domain: Domain
+    name: str,
+    write: Callable[[Tables, _Vector, _Vector, _Vector, _Vector], None],
+    x: torch.Tensor,
+    domain: Domain,
 ) -> torch.Tensor:
     """What `write` writes to the first of its vectors; two are rooms of a recipe, the last `x`."""
     check_vectors(x, domain)
