@@ -1,7 +1,7 @@
 """Put measured rows into pages of the docs: `python -m torchzk.bench.performance`.
 
 Each table of a page stands between `<!-- rows: NAME -->` and `<!-- end -->`, and is made anew
-from the last rows of that proof that are right.
+from the last row of each step of a proof that is right. Steps may be of several commits.
 """
 
 from __future__ import annotations
@@ -63,12 +63,15 @@ def targets(rows: Sequence[Row]) -> str:
             figure, must, goal = (row.get(key) for key in ("figure", "must", "goal"))
             if figure is not None and row.get("slower") is None:
                 what = f"{proof.short}, {step_name(row)}"
-                lines.append(f"| {what} | {figure:.3f} s | {_s(must)} | {_s(goal)} | {_met(row)} |")
+                cells = f"{figure:.3f} s | {_s(must)} | {_s(goal)} | {_met(row)} | {_commit(row)}"
+                lines.append(f"| {what} | {cells} |")
             rss = row.get("host_rss")
             if rss:
                 values = [f"{rss[k] / 2**30:.1f} GiB" for k in ("figure", "must", "goal")]
-                lines.append(f"| {proof.short}, host RSS | {' | '.join(values)} | {_met(rss)} |")
-    return _table("| what | measured | must | goal | reached |\n|---|---:|---:|---:|---|\n", lines)
+                cells = f"{' | '.join(values)} | {_met(rss)} | {_commit(row)}"
+                lines.append(f"| {proof.short}, host RSS | {cells} |")
+    head = "| what | measured | must | goal | reached | commit |\n"
+    return _table(head + "|---|---:|---:|---:|---|---|\n", lines)
 
 
 def limits(rows: Sequence[Row]) -> str:
@@ -79,10 +82,10 @@ def limits(rows: Sequence[Row]) -> str:
         lines.append(
             f"| {proof.short} | {column_name(row)} | {row['p50_s']:.3f} | {way} "
             f"| {row['peak_bytes'] / 1e9:.2f} | {row['planned_bytes'] / 1e9:.2f} "
-            f"| {row['plan']['figure']:.3f} |"
+            f"| {row['plan']['figure']:.3f} | {_commit(row)} |"
         )
-    head = "| proof | memory | s | key on | peak, GB | planned, GB | planned over peak |\n"
-    return _table(head + "|---|---|---:|---|---:|---:|---:|\n", lines)
+    head = "| proof | memory | s | key on | peak, GB | planned, GB | planned over peak | commit |\n"
+    return _table(head + "|---|---|---:|---|---:|---:|---:|---|\n", lines)
 
 
 def cards(rows: Sequence[Row]) -> str:
@@ -138,6 +141,11 @@ def _stage(name: str, ms: float, floor: float | None, total: float) -> str:
 
 def _s(value: float | None) -> str:
     return "" if value is None else f"{value:g} s"
+
+
+def _commit(row: Row) -> str:
+    """That which was measured, as rows of one table may be of several."""
+    return str(row.get("commit", ""))
 
 
 def _met(figures: dict[str, Any]) -> str:
