@@ -54,6 +54,7 @@ _FERMAT = Shape(32, 1, "powers of 2^8 and 2^14 elements on one H200, Triton 3.6"
 _NTT = "runs/bench/ntt.jsonl: one H200, Triton 3.6"
 _NTT_TRIALS = "runs/bench/ntt_trials.jsonl: one H200, Triton 3.6"
 _SHAPES = "runs/bench/shapes.jsonl: one H200, Triton 3.6"
+_TRANSFORMS = "runs/bench/transforms.jsonl: one H200, Triton 3.6"
 _WINDOWS = "runs/bench/msm_trials.jsonl: one H200, Triton 3.6"
 _CURVE = "runs/bench/curve_trials.jsonl: one H200, Triton 3.6"
 # indices and keys: memory decides, not the shape
@@ -95,9 +96,12 @@ NUMBERS: dict[Key, Number] = {
     # and 8 % quicker at 2^21 and 2^22, 5 % at 2^23, within noise at 2^24, 3 % slower at 2^27. At
     # 2^20 a sixth quicker where the host keeps pace, and at 2^19 it may not
     ("ntt halves", 8, 90): Number(((0, 0), (20, 1), (24, 0)), f"{_NTT_TRIALS}; {_SHAPES}"),
-    # 1 where as many elements are worth graphs, which a host that is slow at the time does not
-    # delay
-    ("ntt graph", 8, 90): Number(((0, 1), (21, 0)), "not measured"),
+    # 1 where as many elements are worth graphs. In one process (ec5b470) they were 5 to 22 %
+    # quicker than plans at 2^16 and 2^17, and 4 to 13 % slower from 2^18 to 2^20: there 0.232 ms
+    # instead of 0.222, and 0.220 (b952bde) since their first launch comes sooner. But a host that
+    # is slow at the time delays the launches of a plan: 0.226 to 0.303 ms in four processes
+    # (8c08e90)
+    ("ntt graph", 8, 90): Number(((0, 1), (21, 0)), f"{_SHAPES}; {_TRANSFORMS}"),
     # 16 pairs of a lane: 1 % slower, and at 2^20 and 2^22 the same
     ("pairs of a lane", 12, 90): Number(((0, 32), (25, 64)), f"{_CURVE}; {_WINDOWS}"),
     # lanes below which a lane takes fewer pairs, as the card would be idle
