@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rich import box
@@ -19,8 +19,16 @@ _MET = {True: "green", False: "yellow", None: ""}
 """The colour of a figure by whether it is as good as it must be."""
 
 
-def print_proofs(console: Console, rows: Sequence[Row]) -> None:
-    """A line a step, and for each proof the stages of a partition, a column a limit."""
+def print_proofs(
+    console: Console, rows: Sequence[Row], earlier: Callable[[Row], Text] | None = None
+) -> None:
+    """A line a step, and for each proof the stages of a partition, a column a limit.
+
+    Args:
+        console: Where to.
+        rows: What was measured.
+        earlier: What a row is beside the one before it; None for no such column.
+    """
     if not console.is_terminal:
         # a log keeps every column
         console = Console(file=console.file, width=max(console.width, _LOG))
@@ -28,12 +36,16 @@ def print_proofs(console: Console, rows: Sequence[Row]) -> None:
     table.add_column("proof", no_wrap=True)
     for name in ("time", "must", "goal", "peak VRAM", "planned", "ratio"):
         table.add_column(name, justify="right", no_wrap=True)
+    if earlier is not None:
+        table.add_column("earlier", no_wrap=True)
     table.add_column("key", no_wrap=True)
     table.add_column("result", no_wrap=True)
     for name, own in by_name(rows).items():
         table.add_row(Text(name, "bold"))
         for row in own:
-            table.add_row(f"  {step_name(row)}", *_cells(row))
+            figures, (key, result) = _figures(row), _ending(row)
+            held = [] if earlier is None else [earlier(row)]
+            table.add_row(f"  {step_name(row)}", *figures, *held, key, result)
             if row.get("host_rss"):
                 table.add_row("  host RSS until then", *_rss(row["host_rss"]))
     console.print(table)
@@ -69,11 +81,15 @@ def column_name(row: Row) -> str:
     return "no limit" if limit is None else f"{limit / 1e9:g} GB"
 
 
-def _cells(row: Row) -> list[Text | str]:
-    slower = row.get("slower")
-    # of one partition its own time; of all else what the step is held against, or took
+def shown_seconds(row: Row) -> float:
+    """Of one partition its own time; of all else what the step is held against, or took."""
     seconds = row.get("p50_s") if is_partition(row) else row.get("figure")
-    shown = _seconds(row["seconds"] if seconds is None else seconds)
+    return float(row["seconds"] if seconds is None else seconds)
+
+
+def _figures(row: Row) -> list[Text | str]:
+    slower = row.get("slower")
+    shown = _seconds(shown_seconds(row))
     suffix = "x" if slower is not None else " s"
     plan = row.get("plan") or {}
     ratio_style = _MET[plan.get("reaches_must")]
@@ -86,9 +102,12 @@ def _cells(row: Row) -> list[Text | str]:
         _size(row.get("peak_bytes")),
         _size(row.get("planned_bytes") if row.get("peak_bytes") else None),
         Text("" if plan.get("figure") is None else f"{plan['figure']:.3f}x", ratio_style),
-        str(row.get("key_on", "")) + (", in turn" if row.get("in_turn") else ""),
-        _result(row),
     ]
+
+
+def _ending(row: Row) -> tuple[str, Text]:
+    """Where the key was, and whether the result is right."""
+    return str(row.get("key_on", "")) + (", in turn" if row.get("in_turn") else ""), _result(row)
 
 
 def _rss(held: Row) -> list[Text | str]:

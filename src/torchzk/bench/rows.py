@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchzk.bench.cases import Benchmark
 from torchzk.bench.figures import SPPARK_SOURCE, Figures, figures_of
-from torchzk.bench.timing import Times
-from torchzk.errors import ConfigError
+from torchzk.errors import ConfigError, one_line
 from torchzk.files import make_folder
+
+if TYPE_CHECKING:
+    # it loads torch, and rows are read before that
+    from torchzk.bench.timing import Times
 
 
 @dataclass(frozen=True)
@@ -127,3 +131,25 @@ def append(path: Path, row: dict[str, Any]) -> None:
             file.write(json.dumps(row) + "\n")
     except OSError as e:
         raise ConfigError(f"{path}: cannot write rows here: {e.strerror}") from e
+
+
+def read(path: Path) -> Iterator[tuple[str, Any]]:
+    """Every line of a file, or of a folder's `*.jsonl` by name, after the place where it stands.
+
+    Raises:
+        ConfigError: There is no such file, one cannot be read, or a line is not JSON.
+    """
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    if not files:
+        raise ConfigError(f"{path}: no file of rows (*.jsonl) is in this folder")
+    for file in files:
+        try:
+            lines = file.read_bytes().splitlines()
+        except OSError as e:
+            raise ConfigError(f"{file}: cannot read rows here: {e.strerror}") from e
+        for n, line in enumerate(lines, 1):
+            if line.strip():
+                try:
+                    yield f"{file}:{n}", json.loads(line)
+                except (ValueError, RecursionError) as e:
+                    raise ConfigError(f"{file}:{n}: not a line of JSON: {one_line(e)}") from e

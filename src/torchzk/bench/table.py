@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
@@ -11,8 +11,17 @@ from rich.text import Text
 
 from torchzk.bench.rows import Result
 
+_LOG = 132
+"""Columns of the table in a log, where it is held against earlier rows."""
 
-def print_table(console: Console, results: Iterable[Result], *, gpu: bool) -> None:
+
+def print_table(
+    console: Console,
+    results: Sequence[Result],
+    *,
+    gpu: bool,
+    earlier: Sequence[Text] | None = None,
+) -> None:
     """A line each: the median, what it is held against, and whether the result is right.
 
     `ratio` is the time over sppark's, `floor` over the floor, `ref` over that of uniform inputs or
@@ -22,13 +31,19 @@ def print_table(console: Console, results: Iterable[Result], *, gpu: bool) -> No
         console: Where to.
         results: What was run.
         gpu: False leaves the colours out: figures of one H200 say nothing of a CPU.
+        earlier: What each is beside the row before it; None for no such column.
     """
+    if earlier is not None and not console.is_terminal:
+        # a log keeps every column
+        console = Console(file=console.file, width=max(console.width, _LOG))
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("benchmark", no_wrap=True)
     for name in ("p50", "", "must", "goal", "sppark", "ratio", "floor", "ref"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    if earlier is not None:
+        table.add_column("earlier", no_wrap=True)
     table.add_column("result", no_wrap=True)
-    for r in results:
+    for k, r in enumerate(results):
         figures = r.figures
         suffix = "x" if figures.relative else ""
         met = {True: "green", False: "yellow", None: ""}[r.reaches(figures.must) if gpu else None]
@@ -42,6 +57,7 @@ def print_table(console: Console, results: Iterable[Result], *, gpu: bool) -> No
             _number(r.over_sppark, "x"),
             _number(r.over_floor, "x"),
             _number(r.over_against, "x"),
+            *([] if earlier is None else [earlier[k]]),
             Text("exact", "green") if r.exact else Text("WRONG", "bold red"),
         )
     console.print(table)
