@@ -54,8 +54,12 @@ def test_every_row_is_of_a_kind_and_right() -> None:
     assert [r["busy_by_kernels"] is not None for r in (LOOKED_AT, WITHOUT, WITH, BESIDE_EARLY)] == (
         [True] * 4
     )
+    (before,) = {r["commit"] for r in (*G22, *STREAMED)}
+    assert f"resident at 2^27 is of commit {NEWEST}, where a GPU does a witness as a graph" in TEXT
+    assert f"at 2^22, and what has the key on the host, is of {before}, where the kernels" in TEXT
     # what was asked for
     assert EIGHT["seconds_a_proof"] < 12.5 and EIGHT["busy"] > 0.95
+    assert "must take 12.5 s a proof at most, and 9 s is the goal" in TEXT
     assert FOUR["seconds_a_proof"] / TWO["seconds_a_proof"] > 1.9
     assert all(row["waited_for_key_share"] < 0.05 for row in STREAMED)
 
@@ -152,8 +156,9 @@ def test_figures_of_single_rows() -> None:
     said = f"eight sectors went through, in {EIGHT['seconds']:.1f} s, workers waited {waits:.3f} s"
     assert said in text
     before = of(PLAIN, 8, "8c08e90")
-    said = [f"{before[key]:.3f} s" for key in ("seconds_a_proof", "steady_seconds_a_proof")]
-    assert f"at 8c08e90, kernel by kernel, they took {said[0]} a proof, {said[1]} steady." in text
+    s, steady = (before[key] for key in ("seconds_a_proof", "steady_seconds_a_proof"))
+    said = f"at 8c08e90, kernel by kernel, they took {s:.3f} s a proof, {steady:.3f} s steady."
+    assert said in text
     assert f"busy {percent(EIGHT['busy'])} of {EIGHT['busy_window_s']:.0f} s in which eight" in text
     (early,), plain = EARLY, BESIDE_EARLY
     assert early["commit"] == plain["commit"]
@@ -257,14 +262,17 @@ def test_where_a_device_was_idle() -> None:
         none, of = (sum(row[key][name] for name in stages) for key in ("idle_ms", "of_ms"))
         return f"{none:.0f} of {of:,.0f}"
 
+    commits = "`prove`, {} | sweep, {} | the same, by a graph | by a graph, {} |"
+    assert commits.format(*(rows[i]["commit"] for i in (0, 1, 3))) in TEXT
+    assert rows[1]["commit"] == rows[2]["commit"]
     for pattern, cell in lines.items():
         said = r" \| ".join(re.escape(cell(row)) for row in rows)
         assert re.search(rf"^\| {pattern} \| {said} \|$", TIMELINE, re.M), (pattern, said)
     least, most = (f(row["busy_by_kernels"] for row in rows) for f in (min, max))
     assert f"busy {percent(least)[:-2]} to {percent(most)} of three seconds in which" in TEXT
-    said = {r["run"]: r["busy_by_kernels"] for r in ROWS if r["busy_by_kernels"]}
+    swept = {r["run"]: r["busy_by_kernels"] for r in ROWS if r["busy_by_kernels"]}
     # a sweep counts from where the profile begins, which may be before the first event
-    assert all(abs(r["busy_by_kernels"] - said[r["run"]]) < 1e-3 for r in rows[1:])
+    assert all(abs(r["busy_by_kernels"] - swept[r["run"]]) < 1e-3 for r in rows[1:])
 
 
 def test_figures_of_trims_and_of_a_thousand_jobs() -> None:

@@ -39,6 +39,11 @@ def hidden_late(row: Row) -> bool:
     return ahead and row["steps_ms"]["stage"] > 30
 
 
+def witness_ms(row: Row) -> float:
+    ms: float = row["stages_ms"]["witness"]
+    return ms
+
+
 def one_gpu(rows: Sequence[Row]) -> list[Row]:
     return [r for r in rows if r["devices"] == 1]
 
@@ -72,8 +77,14 @@ def test_simulated_against_measured() -> None:
         f"{percent(max(abs(r['predicted_busy_ratio'] - 1) for r in SWEEPS))} off"
     ) in TEXT
     first = [[r["foretold_ratio"] for r in rows if r["foretold_ratio"]] for rows in (G22, G27)]
-    said = [f"{min(ratios):.2f} to {max(ratios):.2f} at" for ratios in first]
-    assert f"is {said[0]} 2^22 and {said[1]} 2^27" in TEXT
+    at_22, at_27 = (f"{min(ratios):.2f} to {max(ratios):.2f} at" for ratios in first)
+    assert f"is {at_22} 2^22 and {at_27} 2^27" in TEXT
+    ms, s = ([f(r) for r in G22] for f in (witness_ms, lambda r: 1e3 * r["seconds_a_proof"]))
+    said = f"takes {min(ms):.0f} ms in one run and {max(ms):.0f} in another, of "
+    assert f"{said}{round(min(s), -1):.0f} to {round(max(s), -1):.0f} in all" in TEXT
+    before, after = G22[0]["commit"], NEWEST
+    said = f"Rows of {before} launched witnesses kernel by kernel, those of {after} as a graph"
+    assert said in TEXT
     # the one that is outside a tenth, as the page says
     assert [min(ratios) < 0.9 for ratios in first] == [True, False]
     stages = {r["steps_ms"]["stage"]: r["predicted_ratio"] - 1 for r in G27 if hidden_late(r)}
@@ -122,6 +133,9 @@ def test_what_is_predicted() -> None:
 
 def test_the_streamed_scenario_is_of_its_row() -> None:
     (row,) = [r for r in STREAMED if r["limit"] == 48 * 10**9 and r["policy"] == "two-locks"]
+    (share,) = {percent(r["waited_for_key_share"]) for r in STREAMED}
+    assert f"the device waited for the key {share} of the time" in TEXT
+    assert f"within 48 GB, at {row['commit']}, in `runs/bench/sweep.jsonl`" in TEXT
     streamed, in_turn = (load_scenario(f"porep32g_{name}") for name in ("streamed", "in_turn"))
     ms = row["stages_ms"]
     waits = 1e3 * row["waited_for_key_s"] / (row["sectors"] * row["partitions"])
@@ -150,6 +164,7 @@ def test_the_resident_scenario_is_of_its_row() -> None:
         for r in rows_of("proofs")
         if (r["name"], r["commit"]) == ("proof.porep32g", NEWEST)
     }
+    assert f"measured alone, at {NEWEST}, in `runs/bench/proofs.jsonl`" in TEXT
     row, key = steps["partition"], steps["key to host"]["bytes"]
     resident = load_scenario("porep32g_resident")
     ms, plan = row["stages_ms"], row["stages_planned_bytes"]
