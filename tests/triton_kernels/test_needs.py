@@ -21,6 +21,7 @@ from torchzk.triton_kernels import msm_buckets, msm_digits, msm_reduce, needs, p
 # the package's functions have the names of their modules
 MSM = __import__("torchzk.triton_kernels.msm", fromlist=["msm"])
 BATCH_ADD = __import__("torchzk.triton_kernels.batch_add", fromlist=["batch_add"])
+FIXED_BASE = __import__("torchzk.triton_kernels.fixed_base", fromlist=["fixed_base"])
 assert callable(batch_add_module)
 N = 1 << 19
 
@@ -88,6 +89,20 @@ def test_a_sum_of_points_takes_what_it_is_said_to(curve: Curve, n: int) -> None:
     with watch_memory() as watched:
         BATCH_ADD.batch_add(points, chosen, curve)
     assert 1.0 <= needs.batch_add_bytes(n, curve) / watched.peak <= 1.1
+
+
+# an odd number of windows, an even one, and several pieces
+@pytest.mark.parametrize("n", [100, 5000, 3 << 17])
+@pytest.mark.parametrize("curve", [G1, G2], ids=["G1", "G2"])
+def test_multiples_of_a_point_take_what_they_are_said_to(
+    curve: Curve, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (FIXED_BASE, needs):
+        monkeypatch.setattr(module, "_PIECE", 1 << 18)
+    given = scalars(n)
+    with watch_memory() as watched:
+        FIXED_BASE.fixed_base(given, curve.generator, curve)
+    assert 1.0 <= needs.fixed_base_bytes(n, curve) / watched.peak <= 1.01
 
 
 def test_figures_grow_with_sizes() -> None:

@@ -100,13 +100,15 @@ def fixed_base_bytes(n: int, curve: Curve) -> int:
     most = number_on(_DEFAULT, "fixed base bits", FP.n_limbs)
     costs = {b: Windows(b, _FULL).count * (n + Windows(b, _FULL).sizes) for b in range(2, most + 1)}
     windows = Windows(min(costs, key=costs.__getitem__), _FULL)
-    table = row_bytes(curve) * windows.count * windows.sizes
+    # and infinity
+    table = row_bytes(curve) * (windows.count * windows.sizes + 1)
     piece = min(n, _PIECE)
     first = -(-windows.count // 2)
     second = -(-first // 2)
     # keys, and those with their signs, stay
     keys = 2 * 4 * piece * windows.count
-    sums = 8 * piece * (first + 1) + row_bytes(curve) * piece * first
+    # in the second round the sums of the first are there, and their indices
+    sums = 4 * piece * (first + 1) + _sums_bytes(piece * first, curve)
     rounds = keys + max(
         keys + _pairs_bytes(piece * first, curve),
         sums + _pairs_bytes(piece * second, curve),
@@ -185,10 +187,16 @@ def _reduced_bytes(form: Cut, curve: Curve) -> int:
     return labels * max(2 * point + 24, point + 2 * (2 * point) // (run - 1))
 
 
+def _sums_bytes(n: int, curve: Curve) -> int:
+    """What `add_pairs` of `n` returns: as many rows as all lanes have."""
+    per_lane, lanes = _lanes(n, _DEFAULT)
+    return row_bytes(curve) * per_lane * lanes
+
+
 def _pairs_bytes(n: int, curve: Curve) -> int:
     """`add_pairs` of `n`: sums, prefixes, the lanes' products and what inverts them, and flags."""
     per_lane, lanes = _lanes(n, _DEFAULT)
-    sums = row_bytes(curve) * per_lane * lanes
+    sums = _sums_bytes(n, curve)
     if per_lane == 1:
         return sums
     element = row_bytes(curve) // 2
