@@ -48,6 +48,7 @@ LAYERS = (
         "verify",
         "doctor",
         "doctor_tests",
+        "diagnose",
         "synthetic",
         "simulate",
         "serve",

@@ -9,6 +9,7 @@ _COMMANDS = {
     "verify": "verify a proof of a job",
     "setup": "make development keys, which are insecure",
     "doctor": "look the machine over, and what would run where",
+    "diagnose": "name the operation that computes wrongly",
     "serve": "prove for others, over gRPC",
     "client": "ask such a service",
     "synthetic": "make a job of a sector that nobody sealed",

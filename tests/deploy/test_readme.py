@@ -17,6 +17,7 @@ from torchzk import (
     __main__,
     cli,
     client_verbs,
+    diagnose,
     doctor,
     prove,
     serve,
@@ -39,6 +40,7 @@ PARSERS: dict[str, cli.Parser] = {
     "verify": verify._parser(),
     "setup": setup._parser(),
     "doctor": doctor._parser(),
+    "diagnose": diagnose._parser(),
     "synthetic": synthetic._parser(),
     "simulate": simulate._parser(),
     "serve": serve._parser(),
@@ -48,7 +50,7 @@ PARSERS: dict[str, cli.Parser] = {
     # pages name it without flags
     "bench.performance": cli.Parser("torchzk.bench.performance", ""),
 }
-LISTED = ("prove", "verify", "setup", "doctor", "synthetic")
+LISTED = ("prove", "verify", "setup", "doctor", "diagnose", "synthetic")
 COMMON = {"--help", "--device", "--backend", "--vram-limit"}
 """What README says of `prove`, or need not say."""
 

@@ -223,7 +223,8 @@ class ProofWork:
         except ProofError as e:
             raise ProofError(
                 f"{e}; it was computed here, so memory or a device may be faulty, and nothing of "
-                "it is kept: try again, and let torchzk.doctor --memory-test 60 look at GPUs"
+                "it is kept: try again, let torchzk.diagnose name what computes wrongly, and "
+                "torchzk.doctor --memory-test 60 look at GPUs"
             ) from e
         return raw
 
