@@ -50,7 +50,8 @@ def _parser() -> cli.Parser:
         type=cli.u64,
         default=_LIMIT,
         metavar="N",
-        help=f"elements or points above which an operation is run twice instead; {_LIMIT}",
+        help=f"elements or points above which an operation is run twice instead, {_LIMIT} by "
+        "default; fewer take less time",
     )
     return parser
 

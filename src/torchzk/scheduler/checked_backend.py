@@ -69,7 +69,7 @@ class Difference:
     what: str = "elements differ"
 
     def __str__(self) -> str:
-        if (self.of, self.limbs) == (1, 0):
+        if (self.of, self.what) == (1, "sums differ"):
             return "the sum differs"
         limbs = f" in {self.limbs:,} limb{'s' if self.limbs > 1 else ''}" if self.limbs else ""
         return f"{self.wrong:,} of {self.of:,} {self.what}{limbs}, the first at {self.first:,}"
@@ -106,7 +106,7 @@ class CheckedBackend:
 
     Args:
         timeline: Gets a span for each comparison of much.
-        limit: Elements or points up to which the reference computes it as well.
+        limit: Elements or points of arguments up to which the reference computes it as well.
     """
 
     def __init__(
@@ -228,7 +228,10 @@ class CheckedBackend:
     def _row(self, name: str, args: Sequence[Any]) -> Row:
         stage = self._open[-1] if self._open else "staging"
         operation = " ".join([name, *(x.name for x in args if isinstance(x, Curve))])
-        compared: Compared = "reference" if _size(name, args) <= self._limit else "twice"
+        vectors = [x for x in args if isinstance(x, torch.Tensor) and name in _INTO]
+        # copies of a whole assignment would take longer than the few elements that are wanted
+        largest = max([_size(name, args), *(x.shape[-1] for x in vectors)])
+        compared: Compared = "reference" if largest <= self._limit else "twice"
         key = (stage, operation, compared)
         return self._rows.setdefault(key, Row(*key))
 
