@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from torchzk import cli
-from torchzk.errors import ConfigError, ProofError, TorchzkError
+from torchzk.errors import ConfigError, ProofError
 from torchzk.recorded import backend_report, recorded_session
 from torchzk.summary import partitions, print_facts
 
@@ -85,7 +85,7 @@ def _diagnose(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
             except ProofError as e:
                 fault = e
             run.facts["outcome"] = "right" if fault is None else "wrong"
-    except TorchzkError:
+    except Exception:
         if checked is not None:
             _print_rows(screen, checked.rows)
         raise

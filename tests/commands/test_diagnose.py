@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,8 +67,10 @@ class OnCurve(Device):
 class Failing(Device):
     """A device that goes away."""
 
+    error: Exception = RuntimeError("an illegal memory access was encountered")
+
     def answer(self, result: Any, args: tuple[Any, ...]) -> Any:
-        raise RuntimeError("an illegal memory access was encountered")
+        raise self.error
 
 
 class Interrupted(Device):
@@ -256,6 +259,12 @@ def test_a_device_that_fails_is_named(command: Command) -> None:
     assert "msm g1 of 2^4.1 in stage msm l fails on cpu: an illegal memory" in report["message"]
     (row,) = [line for line in err.splitlines() if line.startswith("msm l     msm g1")]
     assert row.split()[4:7] == ["2^4.1", "1", "failed"]
+    # as of a kernel that is none, which shows its traceback
+    broken = Failing("msm", 2, 2)
+    broken.error = TypeError("no such argument")
+    code, report, err = command(on=broken)
+    assert (code, report["error"]) == (1, "TypeError")
+    assert re.search(r"^msm l +msm g1 +2\^4\.1 +1 +failed", err, re.MULTILINE)
 
 
 @pytest.fixture

@@ -195,10 +195,13 @@ class CheckedBackend:
         """Where a device fails in the body, say in what."""
         try:
             yield
-        except RuntimeError as e:
+        except Exception as e:
             if ran_out_of_memory(e):
+                # a plan for less is tried
                 raise
             row.result = "failed"
+            if not isinstance(e, RuntimeError):
+                raise
             what = f"{row.operation} of {power(size)} in stage {row.stage}"
             raise ResourceError(f"{what} fails on {self._device}: {one_line(e)}") from e
 
