@@ -187,6 +187,8 @@ def _print_verdict(screen: cli.Screen, report: cli.Report, facts: dict[str, str]
     for row in report["operations"]:
         counts[row["compared"]] += row["times"]
     compared = f"{counts['reference']:,} calls against the reference"
+    if report["backend"] == "torch":
+        compared += ", the same code on the CPU: a fault of the machine shows, none of the code"
     if counts["twice"]:
         compared += (
             f", {counts['twice']:,} larger ones against a second time on the device, "

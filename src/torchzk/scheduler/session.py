@@ -123,9 +123,10 @@ class Session:
             graph = self.has_graph and not beside
             return plan(self.sizes, self.choice.name, there, key=key, graph=graph)
         except ResourceError as e:
-            if not beside:
+            others = self.residents.names(self.device, self.circuit.name)
+            if not others:
+                # there may be one that wants to come, and whoever asked for it says so
                 raise
-            others = self.residents.names(self.device, self.circuit.name) or "none yet"
             raise ResourceError(
                 f"{e}; other circuits keep {beside / 2**30:.1f} GiB there ({others}): evict one"
             ) from None
