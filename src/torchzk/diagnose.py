@@ -187,8 +187,6 @@ def _print_verdict(screen: cli.Screen, report: cli.Report, facts: dict[str, str]
     for row in report["operations"]:
         counts[row["compared"]] += row["times"]
     compared = f"{counts['reference']:,} calls against the reference"
-    if report["backend"] == "torch":
-        compared += ", the same code on the CPU: a fault of the machine shows, none of the code"
     if counts["twice"]:
         compared += (
             f", {counts['twice']:,} larger ones against a second time on the device, "
@@ -206,8 +204,11 @@ def _print_verdict(screen: cli.Screen, report: cli.Report, facts: dict[str, str]
         ("verdict", report["verdict"], wrong),
         ("timeline", report["run"] or "not kept", ""),
     ]
+    if report["backend"] == "torch":
+        same = "the same code on the CPU: a fault of the machine shows, none of the code"
+        rows.insert(2, ("reference", same, ""))
     if "error" in report:
-        rows.insert(4, ("what to do", report["advice"], "bold yellow"))
+        rows.insert(-1, ("what to do", report["advice"], "bold yellow"))
     print_facts(screen.console, rows)
     if "error" in report:
         screen.line(f"torchzk: {report['error']}: {report['message']}", "bold red")
