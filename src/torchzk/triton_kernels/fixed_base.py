@@ -34,14 +34,14 @@ def fixed_base(scalars: torch.Tensor, base: Point, curve: Curve) -> torch.Tensor
     if bound == 1 or base is None:
         return out
     with on_device(scalars.device):
-        windows = _windows(n, bound, scalars.device)
+        windows = windows_of(n, bound, scalars.device)
         table = _table(base, windows, curve, scalars.device)
         for piece in ranges(n, _PIECE):
             out[piece] = _multiples(scalars[:, piece], table, windows, curve)
     return out
 
 
-def _windows(n: int, bound: int, device: torch.device) -> Windows:
+def windows_of(n: int, bound: int, device: torch.device) -> Windows:
     """The windows that need the fewest additions, for the table and the sums."""
 
     def cost(bits: int) -> int:

@@ -14,10 +14,9 @@ import torch
 from torchzk.params.curves import Curve
 from torchzk.params.domains import Domain
 from torchzk.params.fields import FP, FR
-from torchzk.triton_kernels.fixed_base import _PIECE
+from torchzk.triton_kernels.fixed_base import _PIECE, windows_of
 from torchzk.triton_kernels.launch import number_on, shape_on
 from torchzk.triton_kernels.msm import Cut, cut
-from torchzk.triton_kernels.msm_digits import Windows
 from torchzk.triton_kernels.pair_sums import _lanes
 from torchzk.triton_kernels.quotient import quotient_bytes as one_quotient_bytes
 from torchzk.triton_kernels.quotient import tables_bytes as roots_bytes
@@ -97,9 +96,7 @@ def batch_add_bytes(n: int, curve: Curve) -> int:
 
 def fixed_base_bytes(n: int, curve: Curve) -> int:
     """`fixed_base` of `n` scalars: the result, and a piece's digits as keys and rounds of pairs."""
-    most = number_on(_DEFAULT, "fixed base bits", FP.n_limbs)
-    costs = {b: Windows(b, _FULL).count * (n + Windows(b, _FULL).sizes) for b in range(2, most + 1)}
-    windows = Windows(min(costs, key=costs.__getitem__), _FULL)
+    windows = windows_of(n, _FULL, _DEFAULT)
     # and infinity
     table = row_bytes(curve) * (windows.count * windows.sizes + 1)
     piece = min(n, _PIECE)
