@@ -149,6 +149,13 @@ def print_facts(console: Console, rows: Iterable[tuple[str, str, str]]) -> None:
     console.print(table)
 
 
+def wide(console: Console, columns: int) -> Console:
+    """The console; of a log, which is no terminal, at least so wide: it keeps every column."""
+    if console.is_terminal:
+        return console
+    return Console(file=console.file, width=max(console.width, columns))
+
+
 def print_titled(
     console: Console, title: str, head: Sequence[str], rows: Iterable[Sequence[str]], whole: int = 0
 ) -> None:

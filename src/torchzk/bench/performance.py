@@ -7,7 +7,6 @@ from the last row of each step of a proof that is right. Steps may be of several
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 from torchzk import cli
 from torchzk.bench.proof_cases import PROOFS, ProofBenchmark
 from torchzk.bench.proof_table import column_name, is_partition, step_name
+from torchzk.bench.rows import read
 from torchzk.errors import ConfigError
 from torchzk.files import atomic_write
 
@@ -156,12 +156,12 @@ def _met(figures: dict[str, Any]) -> str:
 
 def _fill(args: argparse.Namespace, screen: cli.Screen) -> cli.Report:
     changed = []
+    rows = [row for _, row in read(args.rows)]
     pages = args.page or [Path("docs/performance.md"), Path("docs/operate.md")]
     try:
-        rows = [json.loads(line) for line in args.rows.read_text().splitlines()]
         texts = [page.read_text() for page in pages]
     except (OSError, ValueError) as e:
-        raise ConfigError(f"{args.rows}, {', '.join(map(str, pages))}: cannot be read: {e}") from e
+        raise ConfigError(f"{', '.join(map(str, pages))}: cannot be read: {e}") from e
     for page, text in zip(pages, texts, strict=True):
         new = filled(text, rows)
         with atomic_write(page) as file:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from torchzk.summary import size
+from torchzk.summary import size, wide
 
 Row = dict[str, Any]
 _LOG = 132
@@ -29,9 +29,7 @@ def print_proofs(
         rows: What was measured.
         earlier: What a row is beside the one before it; None for no such column.
     """
-    if not console.is_terminal:
-        # a log keeps every column
-        console = Console(file=console.file, width=max(console.width, _LOG))
+    console = wide(console, _LOG)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("proof", no_wrap=True)
     for name in ("time", "must", "goal", "peak VRAM", "planned", "ratio"):

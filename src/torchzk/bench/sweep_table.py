@@ -18,7 +18,7 @@ from rich.text import Text
 from torchzk.bench.sweep_cases import Setting, count
 from torchzk.files import atomic_write
 from torchzk.scheduler.policies import POLICIES
-from torchzk.summary import size
+from torchzk.summary import size, wide
 
 Row = dict[str, Any]
 _LOG = 170
@@ -50,9 +50,7 @@ def print_sweep(
         repeats: By circuit, what was not, with the setting of fewer workers that it is the same
             as; told in the table's foot.
     """
-    if not console.is_terminal:
-        # a log keeps every column
-        console = Console(file=console.file, width=max(console.width, _LOG))
+    console = wide(console, _LOG)
     for place in dict.fromkeys(map(place_of, rows)):
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
         table.title, table.title_justify = Text(place, "bold"), "left"

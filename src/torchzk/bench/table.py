@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from torchzk.bench.rows import Result
+from torchzk.summary import wide
 
 _LOG = 132
 """Columns of the table in a log, where it is held against earlier rows."""
@@ -33,9 +34,8 @@ def print_table(
         gpu: False leaves the colours out: figures of one H200 say nothing of a CPU.
         earlier: What each is beside the row before it; None for no such column.
     """
-    if earlier is not None and not console.is_terminal:
-        # a log keeps every column
-        console = Console(file=console.file, width=max(console.width, _LOG))
+    if earlier is not None:
+        console = wide(console, _LOG)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("benchmark", no_wrap=True)
     for name in ("p50", "", "must", "goal", "sppark", "ratio", "floor", "ref"):
