@@ -337,23 +337,21 @@ def _known(e: BaseException) -> BaseException:
     return e
 
 
+def error_report(e: BaseException) -> Report:
+    """An error for JSON: its class, its message and its exit code, 1 where it is none of ours."""
+    code = e.exit_code if isinstance(e, TorchzkError) else 1
+    return {"error": type(e).__name__, "message": str(e), "exit_code": code}
+
+
 def _fail(screen: Screen, e: BaseException) -> int:
     """Report an error on both streams and return its exit code."""
-    code = e.exit_code if isinstance(e, TorchzkError) else 1
+    said = error_report(e)
+    code: int = said["exit_code"]
     if code == 1:
         screen.console.file.write("".join(traceback.format_exception(e)))
-    screen.line(f"torchzk: {type(e).__name__}: {e}", "bold red")
+    screen.line(f"torchzk: {said['error']}: {e}", "bold red")
     try:
-        _emit(
-            screen,
-            {
-                "ok": False,
-                "error": type(e).__name__,
-                "message": str(e),
-                "exit_code": code,
-                "warnings": screen.warnings,
-            },
-        )
+        _emit(screen, {"ok": False, **said, "warnings": screen.warnings})
     except OSError:
         # nobody reads, or nothing can be written: let the interpreter's own flush find no fault
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

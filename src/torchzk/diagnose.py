@@ -136,9 +136,8 @@ def _judged(fault: ProofError | None, session: Session, rows: Sequence[Row]) -> 
         advice = "no operation differs; raise --reference-limit, or try --backend torch"
     return {
         "ok": False,
-        "error": type(fault).__name__,
+        **cli.error_report(fault),
         "message": f"{fault}; {advice}",
-        "exit_code": fault.exit_code,
         "verdict": str(fault),
         "advice": advice,
         "first_difference": dataclasses.asdict(finding) if finding else None,

@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from torchzk import cli
 from torchzk.config import Config
-from torchzk.errors import ConfigError, TorchzkError
+from torchzk.errors import ConfigError
 from torchzk.proof_file import SUFFIXES, ProofFormat, write_proof
 from torchzk.recorded import (
     attach_profiler,
@@ -106,10 +106,9 @@ def _ended(
     """The report of one job, its proof written."""
     head = {"name": outcome.name, "input": str(path)}
     if outcome.result is None:
-        error = outcome.error
-        code = error.exit_code if isinstance(error, TorchzkError) else 1
-        said = {"error": type(error).__name__, "message": str(error), "exit_code": code}
-        screen.line(f"{outcome.name}: {said['error']}: {error}", "bold red")
+        # without a result it ended with an error
+        said = cli.error_report(cast("BaseException", outcome.error))
+        screen.line(f"{outcome.name}: {said['error']}: {outcome.error}", "bold red")
         return head | {"ok": False} | said
     result = outcome.result
     out = folder / f"{outcome.name}{SUFFIXES[how]}" if folder else None
