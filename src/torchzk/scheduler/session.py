@@ -146,6 +146,7 @@ class Session:
         program, graphs = partial(self.circuit.assignment, self.backend), self.residents.graphs
         place = (self.device, self.circuit.name)
         if not plan.witness_graph:
+            # who proved by the plan before may have made one since that went
             graphs.drop(*place)
             yield program
             return
