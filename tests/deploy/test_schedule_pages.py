@@ -123,22 +123,21 @@ def least_to_most(rows: Sequence[Row]) -> str:
 
 
 def test_how_far_the_policies_are_apart() -> None:
-    s, text = [r["seconds_a_proof"] for r in G27], TEXT
+    s = [r["seconds_a_proof"] for r in G27]
     below, above = (abs(f(s) / statistics.fmean(s) - 1) for f in (min, max))
-    assert f"all {len(s)} settings lie within {least_to_most(G27)} s a proof, from " in text
-    assert f"from {percent(below, 0)} below their mean to {percent(above, 0)} above it" in text
+    assert f"all {len(s)} settings lie within {least_to_most(G27)} s a proof, from " in TEXT
+    assert f"from {percent(below, 0)} below their mean to {percent(above, 0)} above it" in TEXT
     alone = [r for r in G27 if r["workers"] == 1]
-    assert f"those {len(alone)} settings alone lie within {least_to_most(alone)} s" in text
+    assert f"those {len(alone)} settings alone lie within {least_to_most(alone)} s" in TEXT
     first, others = (1.21, 1.49), (0.92, 0.97)
-    assert "the first partition takes {} to {} s, for".format(*first) in text
-    assert "three after it take {:.2f} to {:.2f} s each".format(*others) in text
+    assert "the first partition takes {} to {} s, for".format(*first) in TEXT
+    assert "three after it take {:.2f} to {:.2f} s each".format(*others) in TEXT
     # the traces are not kept: what their rows have of them, which is the mean
     low, high = ((a + 3 * b) / 4 for a, b in zip(first, others, strict=True))
     assert all(low < r["steps_ms"]["compute"] / 1e3 < high and r["sectors"] == 4 for r in G27)
 
 
 def test_figures_of_single_rows() -> None:
-    text = TEXT
     for row in STREAMED:
         limit, s = row["limit"] // 10**9, row["seconds_a_proof"]
         cells = [f"{limit} GB", f"`{row['policy']}`", f"{s:.2f}", percent(row["busy"])]
@@ -154,83 +153,82 @@ def test_figures_of_single_rows() -> None:
         assert (row["policy"], row["workers"]) == ("two-locks", 2)
     waits = EIGHT["locks"]["cuda:0 mem lock"]["waited_s"]
     said = f"eight sectors went through, in {EIGHT['seconds']:.1f} s, workers waited {waits:.3f} s"
-    assert said in text
+    assert said in TEXT
     before = of(PLAIN, 8, "8c08e90")
     s, steady = (before[key] for key in ("seconds_a_proof", "steady_seconds_a_proof"))
     said = f"at 8c08e90, kernel by kernel, they took {s:.3f} s a proof, {steady:.3f} s steady."
-    assert said in text
-    assert f"busy {percent(EIGHT['busy'])} of {EIGHT['busy_window_s']:.0f} s in which eight" in text
+    assert said in TEXT
+    assert f"busy {percent(EIGHT['busy'])} of {EIGHT['busy_window_s']:.0f} s in which eight" in TEXT
     (early,), plain = EARLY, BESIDE_EARLY
     assert early["commit"] == plain["commit"]
     less = 1 - early["seconds_a_proof"] / plain["seconds_a_proof"]
     assert (
         f"At {early['commit']} it took {early['seconds_a_proof']:.2f} s a proof instead of "
         f"{plain['seconds_a_proof']:.2f} s, {percent(less)} less"
-    ) in text
+    ) in TEXT
     witness = plain["stages_ms"]["witness"] - early["stages_ms"]["witness"]
     compute = plain["steps_ms"]["compute"] - early["steps_ms"]["compute"]
-    assert f"`witness` was {witness:.0f} ms shorter with it and `compute` {compute:.0f} ms" in text
+    assert f"`witness` was {witness:.0f} ms shorter with it and `compute` {compute:.0f} ms" in TEXT
     more = early["planned_bytes"] - plain["planned_bytes"]
-    assert f"It took {more / 1e9:.1f} GB" in text
+    assert f"It took {more / 1e9:.1f} GB" in TEXT
     assert all(row["trims"] == 0 for row in SWEEPS)
 
 
 def test_what_a_witness_graph_brings() -> None:
-    graph, plain, text = WITH, WITHOUT, TEXT
+    graph, plain = WITH, WITHOUT
     less = 1 - graph["seconds_a_proof"] / plain["seconds_a_proof"]
     assert (
         f"at {graph['commit']}: {plain['seconds_a_proof']:.2f} s a proof without it and "
         f"{graph['seconds_a_proof']:.2f} s with it, {percent(less)} less; busy by kernels "
         f"{percent(plain['busy_by_kernels'])} and {percent(graph['busy_by_kernels'])}."
-    ) in text
+    ) in TEXT
     stages, others = graph["stages_ms"], plain["stages_ms"]
     compute = plain["steps_ms"]["compute"] - graph["steps_ms"]["compute"]
     assert (
         f"`witness` takes {stages['witness']:.0f} ms a partition instead of "
         f"{others['witness']:.0f}, and `compute` is {compute:.0f} ms shorter; `msm h` took "
         f"{stages['msm h'] - others['msm h']:.0f} ms more in that run."
-    ) in text
+    ) in TEXT
     planned, reserved = (graph[key] - plain[key] for key in ("planned_bytes", "reserved_bytes"))
     assert (
         f"({planned / 1e9:.1f} GB of {graph['planned_bytes'] / 1e9:.0f} for a PoRep of 32 GiB; "
         f"torch reserved {reserved / 1e9:.1f} GB more"
-    ) in text
-    new = LOOKED_AT
+    ) in TEXT
     assert (
-        f"busy {percent(new['busy'])} by stages, and by kernels {percent(new['busy_by_kernels'])} "
-        f"of the time that the profile was on, beside {percent(graph['busy_by_kernels'])} in"
-    ) in text
-    assert f"{new['seconds_a_proof']:.2f} s a proof while being looked at" in text
-    assert all(new["stages_ms"][key] < graph["stages_ms"][key] for key in ("msm h", "msm l"))
+        f"busy {percent(LOOKED_AT['busy'])} by stages, and by kernels "
+        f"{percent(LOOKED_AT['busy_by_kernels'])} of the time that the profile was on, beside "
+        f"{percent(graph['busy_by_kernels'])} in"
+    ) in TEXT
+    assert f"{LOOKED_AT['seconds_a_proof']:.2f} s a proof while being looked at" in TEXT
+    assert all(LOOKED_AT["stages_ms"][key] < graph["stages_ms"][key] for key in ("msm h", "msm l"))
+
+
+def on_two(one: Row, two: Row) -> tuple[float, float, float, float]:
+    """How many times as fast two GPUs are; the witness's ms on one and on two; `compute`'s more."""
+    assert (two["devices"], two["sectors"], two["in_flight"]) == (2, 8, 4)
+    assert (one["devices"], one["sectors"], one["in_flight"]) == (1, 4, 2)
+    alone, both = (r["stages_ms"]["witness"] for r in (one, two))
+    more = two["steps_ms"]["compute"] - one["steps_ms"]["compute"]
+    return one["seconds_a_proof"] / two["seconds_a_proof"], alone, both, more
 
 
 def test_two_gpus_against_one() -> None:
-    text = TEXT
-    for one, two in ((FOUR, TWO), (FOUR_PLAIN, TWO_PLAIN)):
-        assert (two["devices"], two["sectors"], two["in_flight"]) == (2, 8, 4)
-        assert (one["devices"], one["sectors"], one["in_flight"]) == (1, 4, 2)
-    ratio, before = (
-        one["seconds_a_proof"] / two["seconds_a_proof"]
-        for one, two in ((FOUR, TWO), (FOUR_PLAIN, TWO_PLAIN))
-    )
-    assert f"Two GPUs are {ratio:.3f} times as fast as one (1.9 is a must, 1.97 the goal)" in text
-    ms = [r["stages_ms"]["witness"] for r in (FOUR, TWO)]
-    compute = TWO["steps_ms"]["compute"] - FOUR["steps_ms"]["compute"]
+    ratio, alone, both, more = on_two(FOUR, TWO)
+    assert f"Two GPUs are {ratio:.3f} times as fast as one (1.9 is a must, 1.97 the goal)" in TEXT
     assert (
-        f"`compute` takes {compute:.0f} ms a partition more on two; the stage `witness` takes "
-        f"{ms[0]:.1f} ms on one and {ms[1]:.1f} ms on each of two."
-    ) in text
+        f"`compute` takes {more:.0f} ms a partition more on two; the stage `witness` takes "
+        f"{alone:.1f} ms on one and {both:.1f} ms on each of two."
+    ) in TEXT
+    ratio, alone, both, more = on_two(FOUR_PLAIN, TWO_PLAIN)
     assert (
-        f"At {TWO_PLAIN['commit']}, launched kernel by kernel, two were {before:.2f} times as "
+        f"At {TWO_PLAIN['commit']}, launched kernel by kernel, two were {ratio:.2f} times as "
         f"fast: {TWO_PLAIN['seconds_a_proof']:.2f} s a proof against "
         f"{FOUR_PLAIN['seconds_a_proof']:.2f} s."
-    ) in text
-    ms = [r["stages_ms"]["witness"] for r in (FOUR_PLAIN, TWO_PLAIN)]
-    compute = TWO_PLAIN["steps_ms"]["compute"] - FOUR_PLAIN["steps_ms"]["compute"]
+    ) in TEXT
     assert (
-        f"`witness` took {ms[0]:.1f} and {ms[1]:.1f} ms then, which was {ms[1] - ms[0]:.0f} of the "
-        f"{compute:.0f} ms that `compute` was longer"
-    ) in text
+        f"`witness` took {alone:.1f} and {both:.1f} ms then, which was {both - alone:.0f} of the "
+        f"{more:.0f} ms that `compute` was longer"
+    ) in TEXT
 
 
 def idle_rows() -> list[Row]:
@@ -276,13 +274,12 @@ def test_where_a_device_was_idle() -> None:
 
 
 def test_figures_of_trims_and_of_a_thousand_jobs() -> None:
-    text = TEXT
     trims = {(r["allocator"], r["kept_for"]): r for r in rows_of("trims")}
     own, compute = (trims["default", case]["trim_ms"] for case in ("own", "compute"))
-    assert f"the trim took {own:.0f} and {compute:.0f} ms, until the kernels were done" in text
+    assert f"the trim took {own:.0f} and {compute:.0f} ms, until the kernels were done" in TEXT
     rest, busy = (trims["expandable", case] for case in ("own", "compute"))
-    assert f"it took {rest['trim_ms']:.0f} ms, and {rest['kernels_left_ms']:.0f} ms of" in text
-    assert f"but {busy['trim_ms']:.0f} ms where the memory was kept for the stream" in text
+    assert f"it took {rest['trim_ms']:.0f} ms, and {rest['kernels_left_ms']:.0f} ms of" in TEXT
+    assert f"but {busy['trim_ms']:.0f} ms where the memory was kept for the stream" in TEXT
     waited = [key for key, row in trims.items() if row["waited_for_kernels"]]
     assert len(waited) == 3 and ("expandable", "own") not in waited
     # the worker that computes is held up for as long
@@ -290,12 +287,12 @@ def test_figures_of_trims_and_of_a_thousand_jobs() -> None:
     *samples, ended = rows_of("many_jobs")
     states = ended["states"]
     assert ended["right"] and ended["proofs"] == ended["proofs_that_hold"]
-    assert f"{ended['jobs']:,} jobs in {ended['s']:.0f} s" in text
-    assert f"{ended['proofs']} proofs, all verified again; {states['bad: failed']} with bad" in text
+    assert f"{ended['jobs']:,} jobs in {ended['s']:.0f} s" in TEXT
+    assert f"{ended['proofs']} proofs, all verified again; {states['bad: failed']} with bad" in TEXT
     assert (
         f"{states['cancelled: cancelled']} were cancelled, and {states['cancelled: done']} of"
-    ) in text
+    ) in TEXT
     first, last = samples[1], samples[-1]
     assert (first["handed_in"], last["handed_in"]) == (250, 1000)
-    assert f"from {first['rss_mib']:,.0f} to {last['rss_mib']:,.0f} MiB" in text
-    assert {r["reserved_mib"] for r in samples[1:]} == {8228.0} and "stayed at 8,228 MiB" in text
+    assert f"from {first['rss_mib']:,.0f} to {last['rss_mib']:,.0f} MiB" in TEXT
+    assert {r["reserved_mib"] for r in samples[1:]} == {8228.0} and "stayed at 8,228 MiB" in TEXT
